@@ -1,0 +1,214 @@
+"""configs/*.yaml -> one typed, frozen RunConfig; and the place where the content folders lie.
+
+In: the path of a YAML file. Out: a `RunConfig` whose every field is checked, or a `ConfigError` that names the
+file, the field and the fix. Not here: reading data, databases or rules; their own doors check those.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from text2sql_rl.errors import ConfigError
+
+_CONTENT = ("databases", "data", "rewards")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class ScratchPolicy(_Part):
+    """A small decoder trained from scratch: no download. The slot prompt style."""
+
+    kind: Literal["scratch"]
+    hidden_size: int = Field(ge=16, description="Width. Rises: better fit, time grows with its square.")
+    layers: int = Field(ge=1, description="Depth. Rises: better linking of words to columns, slower.")
+    heads: int = Field(ge=1, description="Attention heads; divides hidden_size.")
+
+
+class Lora(_Part):
+    """Low-rank adapters instead of full fine-tuning."""
+
+    rank: int = Field(ge=1, description="Rank of the update. Rises: more capacity and memory.")
+    alpha: int = Field(ge=1, description="Scale of the update. Rises: larger effective steps.")
+
+
+class PretrainedPolicy(_Part):
+    """Any causal language model by Hugging Face name or folder."""
+
+    kind: Literal["pretrained"]
+    model: str = Field(description="Name or folder of the model.")
+    lora: Lora | None = Field(None, description="Adapters; leave out to train all weights.")
+    dtype: Literal["float32", "bfloat16"] = Field("bfloat16", description="Precision of the weights.")
+
+
+class Sampling(_Part):
+    """Limits of prompts and completions, and the sampling temperature."""
+
+    max_prompt_tokens: int = Field(ge=16, description="A longer prompt is an error, never cut.")
+    max_completion_tokens: int = Field(ge=8, description="Rises: fewer truncated answers, slower sampling.")
+    temperature: float = Field(1.0, gt=0, description="Rises: more varied candidates, lower pass rate.")
+    batch: int = Field(ge=1, description="Completions sampled at once. Rises: faster, more memory.")
+
+
+class JudgeSettings(_Part):
+    """How completions are judged during training and evaluation."""
+
+    rule: str = Field(description="A rule of rewards/rules (NAME or path).")
+    timeout_s: float = Field(2.0, gt=0, description="Deadline of one candidate. Rises: slow SQL may pass.")
+    memory_mb: int = Field(512, ge=64, description="Memory of one sandbox worker. Rises: heavy SQL may pass.")
+    workers: int = Field(1, ge=1, description="Sandbox processes. Rises: faster judging, more memory.")
+
+
+class Sft(_Part):
+    """Supervised fine-tuning on the labelled pairs, to convergence on dev."""
+
+    steps: int = Field(ge=1, description="The most optimiser steps; the learning rate decays over them.")
+    batch: int = Field(ge=1, description="Pairs a step.")
+    learning_rate: float = Field(gt=0, description="Peak; of Muon for a scratch policy, of AdamW otherwise.")
+    eval_every: int = Field(ge=1, description="Steps between dev evaluations; the best checkpoint is kept.")
+    patience: int = Field(ge=1, description="Dev evaluations without improvement before stopping early.")
+    augment: bool = Field(description="Vary schema order, placeholders and function words of each pair (slot style).")
+
+
+class Difficulty(_Part):
+    """Pass rate per question, and the band that training keeps."""
+
+    questions: int = Field(ge=1, description="rl questions measured. Rises: more to train on, longer.")
+    samples: int = Field(ge=2, description="Completions a question. Rises: sharper pass rates, longer.")
+    low: float = Field(ge=0, le=1, description="Kept when rate > low. Rises: fewer hopeless questions.")
+    high: float = Field(ge=0, le=1, description="Kept when rate < high. Falls: fewer solved questions.")
+
+
+class Warmup(_Part):
+    """Rejection-sampling fine-tuning on the matching completions that difficulty paid for."""
+
+    steps: int = Field(ge=1, description="Optimiser steps.")
+    batch: int = Field(ge=1, description="Pairs a step.")
+    learning_rate: float = Field(gt=0, description="Peak learning rate.")
+    per_question: int = Field(ge=1, description="Distinct matching candidates kept a question.")
+
+
+class Advantage(_Part):
+    """The declared definition of the advantage; see text2sql_rl.group."""
+
+    scale: Literal["population", "sample", "none", "leave_one_out"] = Field(description="Divisor of the difference.")
+    floor: float = Field(ge=0, description="Least divisor. Rises: small reward differences stay small.")
+
+
+class Grpo(_Part):
+    """Group relative policy optimisation through TRL."""
+
+    steps: int = Field(ge=1, description="Optimiser steps.")
+    questions_per_step: int = Field(ge=1, description="Groups in one optimiser step.")
+    generations: int = Field(ge=2, description="G: candidates a question.")
+    steps_per_generation: int = Field(1, ge=1, description="Steps on one sampled block. Rises: faster, staler.")
+    learning_rate: float = Field(gt=0, description="Peak of AdamW. Rises: faster, then unstable.")
+    beta: float = Field(0.0, ge=0, description="Weight of the KL penalty to the start. Rises: stays closer.")
+    advantage: Advantage
+    save_every: int = Field(ge=1, description="Steps between checkpoints; a killed run loses at most these.")
+
+
+class Control(_Part):
+    """SFT continued from the same checkpoint for as long as warm-up and GRPO took: the honest baseline."""
+
+    steps: int = Field(ge=1, description="Optimiser steps; set so that it gets at least as many minutes.")
+    learning_rate: float = Field(gt=0, description="Peak learning rate after the warm restart.")
+
+
+class Evaluate(_Part):
+    """Held-out evaluation."""
+
+    roles: tuple[str, ...] = Field(description="Question sets evaluated.")
+    samples: int = Field(ge=1, description="Sampled completions a question for pass@k beside the greedy one; 1 = none.")
+    limit: int | None = Field(None, description="At most this many questions a set; leave out for all.")
+
+
+class RunConfig(_Part):
+    """Everything a run depends on beside the code and the content folders."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")] = Field(description="Name of the run folder.")
+    note: str = Field("", description="What the run is for, in a sentence.")
+    seed: int = Field(ge=0, description="Seed of everything random.")
+    runs: Path = Field(Path("runs"), description="Where run folders lie.")
+    parent: str | None = Field(None, description="Run whose base and sft stages this one starts from.")
+    prompt_style: Literal["slot", "ddl"] = Field(description="How question and schema become a prompt.")
+    policy: ScratchPolicy | PretrainedPolicy = Field(discriminator="kind")
+    sampling: Sampling
+    judge: JudgeSettings
+    sft: Sft
+    difficulty: Difficulty
+    warmup: Warmup | None = None
+    grpo: Grpo
+    control: Control | None = None
+    evaluate: Evaluate
+
+
+def load_config(path: Path, overrides: tuple[str, ...] = ()) -> RunConfig:
+    """Read and check a run config.
+
+    Args:
+        path: the YAML file.
+        overrides: `dotted.key=value` strings that replace single fields, values in YAML.
+
+    Raises:
+        ConfigError: missing file, malformed YAML, unknown key, wrong value; names the field and the fix.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", file=path, fix="Give the path of a config.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"is not YAML ({' '.join(str(error).split())})", file=path, fix="Correct it there.") from error
+    if not isinstance(content, dict):
+        raise ConfigError("holds no keys", file=path, fix="Start from configs/demo.yaml.")
+    for override in overrides:
+        _apply(content, override, path)
+    try:
+        return RunConfig.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"] if part not in ("scratch", "pretrained"))
+        fix = "Remove it or correct its spelling." if first["type"] == "extra_forbidden" else "Correct the value."
+        if first["type"] == "missing":
+            fix = "Add it; configs/demo.yaml shows one."
+        raise ConfigError(first["msg"].lower(), file=path, field=field, fix=fix) from error
+
+
+def _apply(content: dict[str, object], override: str, path: Path) -> None:
+    key, separator, value = override.partition("=")
+    if not separator:
+        raise ConfigError(f"override {override!r} has no '='", file=path, fix="Write it as key.key=value.")
+    part: object = content
+    *parents, last = key.split(".")
+    for parent in parents:
+        part = part.get(parent) if isinstance(part, dict) else None
+    if not isinstance(part, dict):
+        raise ConfigError("there is no such section to override", file=path, field=key, fix="Check the key.")
+    part[last] = yaml.safe_load(value)
+
+
+def content_root() -> Path:
+    """The folder that holds databases/, data/ and rewards/.
+
+    It is $TEXT2SQL_ROOT where set; else the working folder or the nearest one above it that holds all three;
+    else the checkout this package runs from.
+
+    Raises:
+        ConfigError: no such folder.
+    """
+    override = os.environ.get("TEXT2SQL_ROOT")
+    here = Path.cwd()
+    places = [Path(override)] if override else [here, *here.parents, Path(__file__).resolve().parent.parent]
+    for place in places:
+        if all((place / name).is_dir() for name in _CONTENT):
+            return place
+    raise ConfigError(
+        f"no folder with {', '.join(_CONTENT)} at {places[0]}",
+        fix="Run inside a checkout, or set TEXT2SQL_ROOT to one.",
+    )
