@@ -1,0 +1,153 @@
+"""Groups: worked examples, properties of advantages, and refused mixtures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from text2sql_rl.errors import ConfigError, RunError
+from text2sql_rl.group import AdvantageRule, Scale, advantages, describe, make_group
+from text2sql_rl.records import Candidate, Completion, Finish, GroupKind, Reward, Rollout
+
+SCALES: tuple[Scale, ...] = ("population", "sample", "none", "leave_one_out")
+
+
+def rollout(total: float | None, cause: str = "wrong", question: str = "q1") -> Rollout:
+    return Rollout(
+        question_id=question,
+        database="db",
+        completion=Completion(question_id=question, text="", raw="", finish=Finish.STOP, tokens=1),
+        candidate=Candidate(sql="SELECT 1", answers=1),
+        execution=None,
+        verdict=None,
+        reward=Reward(total=total, unscored="" if total is not None else "fault", rule="r-v1", rule_sha256="s"),
+        cause=cause,
+        equivalent=cause == "equivalent",
+        gold_rows=1,
+        rows=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("scale", "rewards", "expected"),
+    [
+        ("population", (1, 1, 0, 0), (1, 1, -1, -1)),
+        ("none", (1, 1, 0, 0), (0.5, 0.5, -0.5, -0.5)),
+        ("sample", (1, 1, 0, 0), (0.8660254, 0.8660254, -0.8660254, -0.8660254)),
+        ("leave_one_out", (1, 1, 0, 0), (2 / 3, 2 / 3, -2 / 3, -2 / 3)),
+        ("population", (1, 0, 0, 0), (1.7320508, -0.5773503, -0.5773503, -0.5773503)),
+        ("leave_one_out", (1, 0, 0, 0), (1, -1 / 3, -1 / 3, -1 / 3)),
+        ("population", (1, 1, 1), (0, 0, 0)),
+        ("population", (1, None, 0), (1, 0, -1)),
+        ("population", (None, 1, None), (0, 0, 0)),
+        ("population", (None, None), (0, 0)),
+        ("population", (), ()),
+    ],
+)
+def test_worked_examples(scale: Scale, rewards: tuple[float | None, ...], expected: tuple[float, ...]) -> None:
+    assert advantages(rewards, AdvantageRule(scale, floor=0.0)) == pytest.approx(expected)
+
+
+def test_the_floor_keeps_a_shaping_difference_small() -> None:
+    shaping = (0.05, 0.0, 0.0, 0.0)
+    assert advantages(shaping, AdvantageRule(floor=0.0))[0] == pytest.approx(1.7320508)
+    assert advantages(shaping, AdvantageRule(floor=0.25))[0] == pytest.approx(0.0375 / 0.25)
+    assert advantages((1.0, 0.0), AdvantageRule(floor=0.25)) == advantages((1.0, 0.0), AdvantageRule(floor=0.0))
+    assert advantages((1.0, 0.0), AdvantageRule(floor=0.0, epsilon=0.5)) == (0.5, -0.5)
+
+
+rewards_lists = st.lists(st.none() | st.floats(min_value=-2, max_value=2), min_size=2, max_size=12)
+rules = st.builds(AdvantageRule, st.sampled_from(SCALES), st.sampled_from((0.01, 0.25)), st.sampled_from((0.0, 1e-4)))
+
+
+@given(rewards_lists, rules)
+@settings(max_examples=100, deadline=None)
+def test_advantages_sum_to_zero_and_keep_the_order(rewards: list[float | None], rule: AdvantageRule) -> None:
+    values = advantages(rewards, rule)
+    assert len(values) == len(rewards)
+    assert math.fsum(values) == pytest.approx(0.0, abs=1e-9)
+    scored = [(reward, value) for reward, value in zip(rewards, values, strict=True) if reward is not None]
+    assert all(value == 0.0 for reward, value in zip(rewards, values, strict=True) if reward is None)
+    by_reward = [value for _, value in sorted(scored)]
+    assert by_reward == sorted(by_reward)
+
+
+@given(st.lists(st.integers(min_value=-64, max_value=64), min_size=2, max_size=12), rules, st.integers(-8, 8))
+@settings(max_examples=100, deadline=None)
+def test_a_constant_shift_changes_nothing(parts: list[int], rule: AdvantageRule, shift: int) -> None:
+    rewards = [part / 64 for part in parts]
+    shifted = advantages([reward + shift for reward in rewards], rule)
+    assert shifted == pytest.approx(advantages(rewards, rule), abs=1e-9)
+
+
+@given(st.floats(min_value=-2, max_value=2), st.integers(min_value=1, max_value=12), rules)
+@settings(max_examples=60, deadline=None)
+def test_equal_rewards_give_exactly_zero(reward: float, count: int, rule: AdvantageRule) -> None:
+    assert advantages([reward] * count, rule) == (0.0,) * count
+
+
+@pytest.mark.parametrize(
+    ("rollouts", "kind", "cause"),
+    [
+        ([rollout(1.0, "equivalent"), rollout(0.0)], GroupKind.INFORMATIVE, ""),
+        ([rollout(1.0, "equivalent"), rollout(0.9, "equivalent")], GroupKind.ALL_CORRECT, ""),
+        ([rollout(0.05, "near"), rollout(0.0), rollout(-0.05, "error"), rollout(-0.05, "error")], "all_wrong", "error"),
+        ([rollout(0.0), rollout(-0.05, "error")], GroupKind.ALL_WRONG, "error"),
+        ([rollout(1.0, "equivalent"), rollout(1.0)], GroupKind.LOW_SPREAD, ""),
+        ([rollout(1.0, "equivalent"), rollout(0.9)], GroupKind.LOW_SPREAD, ""),
+        ([rollout(1.0, "equivalent"), rollout(None, "unscored")], GroupKind.UNSCORED, ""),
+        ([rollout(None, "unscored")] * 2, GroupKind.UNSCORED, ""),
+        ([rollout(1.0, "equivalent"), rollout(0.0), rollout(None, "unscored")], GroupKind.INFORMATIVE, ""),
+        ([rollout(1.0, "equivalent")] + [rollout(0.0)] * 15, GroupKind.INFORMATIVE, ""),
+    ],
+)
+def test_kinds_and_main_cause(rollouts: list[Rollout], kind: str, cause: str) -> None:
+    group = make_group(rollouts, AdvantageRule())
+    assert (group.kind, group.cause) == (kind, cause)
+    assert group.rollouts == tuple(rollouts)
+    assert group.advantages == advantages([one.reward.total for one in rollouts], AdvantageRule())
+
+
+def test_statistics_are_those_of_the_scored_rollouts() -> None:
+    rollouts = [rollout(1.0, "equivalent"), rollout(0.0), rollout(None, "unscored")]
+    population = make_group(rollouts, AdvantageRule("population"))
+    sample = make_group(rollouts, AdvantageRule("sample"))
+    assert (population.mean, population.spread) == (0.5, 0.5)
+    assert sample.spread == pytest.approx(math.sqrt(0.5))
+
+
+def test_mixtures_are_refused_by_name() -> None:
+    one, other = rollout(1.0, "equivalent"), rollout(0.0)
+    elsewhere = replace(other, database="other")
+    ruled = replace(other, reward=replace(other.reward, rule_sha256="t"))
+    for second, field in ((rollout(0.0, question="q2"), "question_id"), (elsewhere, "database"), (ruled, "rule_sha")):
+        with pytest.raises(RunError, match=field):
+            make_group([one, second], AdvantageRule())
+    with pytest.raises(RunError, match="lineage"):
+        make_group([one, other], AdvantageRule(), ["step 1", "step 2"])
+    with pytest.raises(RunError, match="lineage"):
+        make_group([one, other], AdvantageRule(), ["step 1"])
+    with pytest.raises(RunError, match="without rollouts"):
+        make_group([], AdvantageRule())
+    assert make_group([one, other], AdvantageRule(), ["step 1", "step 1"]).kind is GroupKind.INFORMATIVE
+
+
+def test_wrong_settings_and_rewards_are_refused() -> None:
+    with pytest.raises(ConfigError, match="scale"):
+        AdvantageRule("std")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="floor"):
+        AdvantageRule(floor=-0.1)
+    with pytest.raises(ConfigError, match="epsilon"):
+        AdvantageRule(epsilon=math.nan)
+    with pytest.raises(RunError, match="finite"):
+        advantages([1.0, math.nan], AdvantageRule())
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_definition_in_words_names_what_divides(scale: Scale) -> None:
+    words = describe(AdvantageRule(scale, floor=0.25))
+    assert ("0.25" in words) is (scale in ("population", "sample"))

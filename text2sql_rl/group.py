@@ -1,0 +1,177 @@
+"""The G rollouts of one question -> a group: its kind, its statistics and one advantage a rollout.
+
+In: judged rollouts of one question under one rule version, and the run's declared advantage rule. Out: a `Group`.
+Not here: judging, filtering, dropping or weighting groups; the loss. The advantage of rollout i with reward r_i among
+the n scored rollouts of its group, with mean m = sum(r) / n:
+
+    population     (r_i - m) / (max(s, floor) + epsilon),  s = sqrt(sum((r - m)^2) / n)
+    sample         (r_i - m) / (max(s, floor) + epsilon),  s = sqrt(sum((r - m)^2) / (n - 1))
+    none            r_i - m
+    leave_one_out   r_i - (the mean of the other n - 1) = (r_i - m) * n / (n - 1)
+
+`population` and `sample` are GRPO (Shao et al. 2024, DeepSeekMath, section 4.1; papers and trainers differ on which of
+the two), `none` is Dr. GRPO (Liu et al. 2025), `leave_one_out` is RLOO (Kool et al. 2019; Ahmadian et al. 2024). The
+floor is this project's: in a group where nobody is right, the spread is only shaping, and dividing by it would make a
+difference of 0.05 as large as right against wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from text2sql_rl.errors import ConfigError, RunError
+from text2sql_rl.records import Group, GroupKind, Rollout
+
+Scale = Literal["population", "sample", "none", "leave_one_out"]
+
+
+@dataclass(frozen=True)
+class AdvantageRule:
+    """The declared definition of the advantage.
+
+    Args:
+        scale: what the difference to the group's mean is divided by; see the module's formulas.
+        floor: the least divisor, in units of reward. Rises: small reward differences stay small. It has no effect on
+            `none` and `leave_one_out`, beside telling when a mixed group has too little range to teach.
+        epsilon: added to the divisor, as trainers do; 0.0 makes the formulas exact.
+
+    Raises:
+        ConfigError: an unknown scale, or a floor or epsilon that is negative or not a number.
+    """
+
+    scale: Scale = "population"
+    floor: float = 0.25
+    epsilon: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.scale not in get_args(Scale):
+            fix = f"Use one of {', '.join(get_args(Scale))}"
+            raise ConfigError(f"unknown scale {self.scale!r}", field="advantage.scale", fix=fix)
+        for name, value in (("floor", self.floor), ("epsilon", self.epsilon)):
+            if not (math.isfinite(value) and value >= 0):
+                raise ConfigError(f"{value} is not a size", field=f"advantage.{name}", fix="Use a number >= 0")
+
+
+def describe(rule: AdvantageRule) -> str:
+    """The definition in one line, as reports print it."""
+    words = {
+        "population": "(reward - group mean) / population standard deviation",
+        "sample": "(reward - group mean) / sample standard deviation",
+        "none": "reward - group mean, not divided",
+        "leave_one_out": "reward - mean of the group's other rewards",
+    }
+    if rule.scale in ("none", "leave_one_out"):
+        return words[rule.scale]
+    epsilon = f" + {rule.epsilon:g}" if rule.epsilon else ""
+    return f"{words[rule.scale]}, the divisor at least {rule.floor:g}{epsilon}"
+
+
+def advantages(rewards_G: Sequence[float | None], rule: AdvantageRule) -> tuple[float, ...]:
+    """One advantage a reward; None (unscored) leaves the statistics and gets 0.0.
+
+    Args:
+        rewards_G: the G totals of one question's rollouts, None where unscored.
+        rule: the declared definition.
+
+    Returns:
+        G numbers that sum to zero over the scored rewards (up to rounding). Exactly 0.0 everywhere when the scored
+        rewards are equal or fewer than two.
+
+    Raises:
+        RunError: a reward is infinite or not a number.
+    """
+    scored = [reward for reward in rewards_G if reward is not None]
+    if not all(math.isfinite(reward) for reward in scored):
+        raise RunError("a reward is not a finite number", field="total", fix="Judge the completion again")
+    # The mean of equal floats need not equal them, so equality is decided on the rewards themselves.
+    if len(scored) < 2 or max(scored) == min(scored):
+        return (0.0,) * len(rewards_G)
+    mean, spread = _statistics(scored, rule)
+    factor = 1.0
+    if rule.scale == "leave_one_out":
+        factor = len(scored) / (len(scored) - 1)
+    elif rule.scale != "none":
+        factor = 1.0 / (max(spread, rule.floor) + rule.epsilon)
+    return tuple(0.0 if reward is None else (reward - mean) * factor for reward in rewards_G)
+
+
+def make_group(rollouts: Sequence[Rollout], rule: AdvantageRule, lineage: Sequence[str] = ()) -> Group:
+    """Put the rollouts of one question into a group.
+
+    The kind says whether the group teaches right from wrong. `unscored`: fewer than two scored rollouts.
+    `all_correct` and `all_wrong`: by equivalence, whatever the rewards. `low_spread`: right and wrong answers are
+    both there, but their rewards lie closer together than the floor (or are equal). `informative`: all others.
+
+    Args:
+        rollouts: the G rollouts, in sampling order.
+        rule: the declared definition of the advantage.
+        lineage: one text a rollout naming the policy, environment and sampling settings it came from; may be left out
+            where the caller has a single one.
+
+    Returns:
+        The group. `mean` and `spread` are over the scored rollouts; the spread is the standard deviation that the
+        rule names (the population's, where it names none).
+
+    Raises:
+        RunError: no rollouts, or rollouts of different questions, databases, rules or lineages.
+    """
+    _refuse_mixtures(rollouts, lineage)
+    scored = [rollout for rollout in rollouts if rollout.reward.total is not None]
+    totals_G = [rollout.reward.total for rollout in rollouts]
+    totals = [total for total in totals_G if total is not None]
+    mean, spread = _statistics(totals, rule)
+    kind = _kind(scored, totals, rule)
+    causes = Counter(rollout.cause for rollout in scored)
+    # Ties go to the first name in the alphabet, so that the same group always has the same cause.
+    cause = min(causes, key=lambda name: (-causes[name], name)) if kind is GroupKind.ALL_WRONG else ""
+    return Group(
+        question_id=rollouts[0].question_id,
+        rollouts=tuple(rollouts),
+        kind=kind,
+        cause=cause,
+        mean=mean,
+        spread=spread,
+        advantages=advantages(totals_G, rule),
+    )
+
+
+def _kind(scored: Sequence[Rollout], totals: Sequence[float], rule: AdvantageRule) -> GroupKind:
+    if len(scored) < 2:
+        return GroupKind.UNSCORED
+    right = sum(rollout.equivalent for rollout in scored)
+    if right in (0, len(scored)):
+        return GroupKind.ALL_CORRECT if right else GroupKind.ALL_WRONG
+    distance = max(totals) - min(totals)
+    return GroupKind.LOW_SPREAD if distance == 0 or distance < rule.floor else GroupKind.INFORMATIVE
+
+
+def _statistics(totals: Sequence[float], rule: AdvantageRule) -> tuple[float, float]:
+    """Mean and standard deviation of the scored rewards; exactly (value, 0.0) when all are equal."""
+    if not totals:
+        return 0.0, 0.0
+    if max(totals) == min(totals):
+        return totals[0], 0.0
+    mean = math.fsum(totals) / len(totals)
+    squares = math.fsum((total - mean) ** 2 for total in totals)
+    return mean, math.sqrt(squares / (len(totals) - (rule.scale == "sample")))
+
+
+def _refuse_mixtures(rollouts: Sequence[Rollout], lineage: Sequence[str]) -> None:
+    if not rollouts:
+        raise RunError("a group without rollouts", fix="Sample at least one completion a question")
+    if lineage and len(lineage) != len(rollouts):
+        raise RunError(f"{len(lineage)} lineages for {len(rollouts)} rollouts", field="lineage", fix="Give one each")
+    unmixed = {
+        "question_id": {rollout.question_id for rollout in rollouts},
+        "database": {rollout.database for rollout in rollouts},
+        "rule_sha256": {rollout.reward.rule_sha256 for rollout in rollouts},
+        "lineage": set(lineage),
+    }
+    for name, values in unmixed.items():
+        if len(values) > 1:
+            some = ", ".join(repr(value) for value in sorted(values)[:3])
+            raise RunError(f"one group mixes {some}", field=name, fix="Group rollouts that share it")
