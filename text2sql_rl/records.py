@@ -195,6 +195,8 @@ class Gold:
     does not project. `legal_rows` is set where LIMIT cuts inside a tie: all rows any legal choice may return.
     `unverifiable` gives the reason when the gold cannot judge anything (it fails, times out, is not
     deterministic); empty otherwise. `flags` name what makes it weak evidence: empty, tie_cut, ...
+    `loose` names what the gold leaves open in an answer column, by position: unordered (an aggregate without
+    ORDER BY), arbitrary (any row's value), total (NULL or 0 over no rows), rounded:2, calendar (months).
     """
 
     sql: str
@@ -204,6 +206,7 @@ class Gold:
     legal_rows: tuple[tuple[Any, ...], ...] | None = None
     unverifiable: str = ""
     flags: tuple[str, ...] = ()
+    loose: Mapping[int, str] = field(default_factory=dict)
 
 
 # ---- 6. verdict --------------------------------------------------------------------------------------------
