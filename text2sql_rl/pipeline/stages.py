@@ -1,0 +1,148 @@
+"""Every stage in one literal tuple, the plan of a config, and running one stage in this process.
+
+In: a config, a run folder. Out: the stage's folder, done. Trainers are imported only when a stage that trains begins,
+after the environment that they read at import is set. Not here: child processes (schedule).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass, replace
+
+from text2sql_rl.config import RunConfig
+from text2sql_rl.errors import RunError
+from text2sql_rl.runs import RunFolder
+from text2sql_rl.runs.folder import INHERITED
+
+# Two stages side by side, one thread each, beat one stage on two threads; and one thread makes sums repeatable.
+# A user's own setting wins, e.g. HF_HUB_OFFLINE=0 for a model by name that is not on this disk yet.
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "PYTHONHASHSEED": "0",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One stage: the stages it reads, the command that runs it, and `module:function` that does the work.
+
+    `source` is what an evaluation evaluates. The order of `STAGES` is the priority: the chain that decides how
+    long a run takes stands first.
+    """
+
+    name: str
+    needs: tuple[str, ...]
+    command: tuple[str, ...]
+    work: str
+    source: str = ""
+
+
+def _learn(name: str, *needs: str, command: tuple[str, ...] = ()) -> Stage:
+    return Stage(name=name, needs=needs, command=command or (name,), work=f"text2sql_rl.learn.stages:{name}")
+
+
+def _evaluate(source: str) -> Stage:
+    command = ("evaluate", "--source", source)
+    work = "text2sql_rl.evaluate:evaluate_stage"
+    return Stage(name=f"evaluate_{source}", needs=(source,), command=command, work=work, source=source)
+
+
+SOURCES = ("base", "sft", "warmup", "grpo", "control")
+STAGES: tuple[Stage, ...] = (
+    _learn("base"),
+    _learn("sft", "base"),
+    _learn("difficulty", "sft"),
+    _learn("warmup", "difficulty"),
+    _learn("difficulty_warm", "warmup", command=("difficulty", "--warm")),
+    _learn("grpo", "difficulty_warm"),
+    _learn("control", "sft"),
+    *(_evaluate(source) for source in SOURCES),
+    Stage(
+        name="report",
+        needs=tuple(f"evaluate_{source}" for source in SOURCES),
+        command=("report",),
+        work="text2sql_rl.pipeline.stages:report_stage",
+    ),
+)
+
+
+def plan(config: RunConfig) -> tuple[Stage, ...]:
+    """The stages of this config in order of priority; who needed a stage that is off needs what that one needed."""
+    off = set(INHERITED) if config.parent else set()
+    if config.warmup is None:
+        off |= {"warmup", "difficulty_warm", "evaluate_warmup"}
+    if config.control is None:
+        off |= {"control", "evaluate_control"}
+    by_name = {stage.name: stage for stage in STAGES}
+
+    def needs(stage: Stage) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for need in stage.needs:
+            found |= dict.fromkeys(needs(by_name[need]) if need in off else (need,))
+        return tuple(found)
+
+    return tuple(replace(stage, needs=needs(stage)) for stage in STAGES if stage.name not in off)
+
+
+def find(config: RunConfig, name: str) -> Stage:
+    """The stage `name` of this config's plan.
+
+    Raises:
+        RunError: the config has it switched off, or takes it from its parent.
+    """
+    for stage in plan(config):
+        if stage.name == name:
+            return stage
+    where = f"comes from parent run {config.parent!r}" if config.parent and name in INHERITED else "is off"
+    raise RunError(f"stage {name} {where} in config {config.name!r}", fix="Choose another stage or config.")
+
+
+def run_stage(stage: Stage, config: RunConfig, run: RunFolder) -> bool:
+    """Run one stage here unless it is done; true when it had to run.
+
+    Raises:
+        RunError: a stage it needs is not done, or it ended without a result.
+        Text2SqlError: whatever the stage itself refuses.
+    """
+    folder = run.stage(stage.name)
+    if folder.is_done():
+        return False
+    for need in (*stage.needs, *(INHERITED[:2] if config.parent else ())):
+        if not run.source(need).is_done():
+            raise RunError(
+                f"stage {stage.name} needs stage {need}, which is not done",
+                file=run.source(need).path,
+                fix="`text2sql-rl run CONFIG` runs all that is missing, in order.",
+            )
+    prepare_environment()
+    module, _, function = stage.work.partition(":")
+    with folder.guard():
+        work = getattr(importlib.import_module(module), function)
+        if stage.source:
+            work(config, run, stage.source)
+        else:
+            work(config, run)
+    if not folder.is_done():
+        raise RunError(f"stage {stage.name} ended without a result", file=folder.path, fix="See its log.")
+    return True
+
+
+def report_stage(config: RunConfig, run: RunFolder) -> None:
+    """Write the report as a stage; `report` alone may write it again at any time."""
+    folder = run.stage("report")
+    folder.start()
+    importlib.import_module("text2sql_rl.report").write_report(run)
+    folder.finish({"summary": str(run.path / "report.html")})
+
+
+def prepare_environment() -> None:
+    """Set what trainers read when they are imported: no network, no telemetry, one thread."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
