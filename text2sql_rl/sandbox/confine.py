@@ -1,0 +1,171 @@
+"""The operating system's hold on a worker process.
+
+In: the folders a worker may read. Out: the names of the guards that stand; what this kernel lacks is left out, and
+`Sandbox.doctor` shows it. Each guard is set once, by the process on itself, before it sees a statement, and cannot be
+taken back. All of it holds when DuckDB itself is taken over, which DuckDB's own settings do not.
+
+- rlimits: address space, no files written, no core dumps, few descriptors.
+- no_new_privs: nothing executed gains rights.
+- landlock: reads only below the databases' folders and Python's own; no writes; no TCP; no signals to outsiders.
+- seccomp (x86-64): no sockets, no new processes, no executing, no changes to the file system, no other kernel doors.
+
+Not here: DuckDB's settings (engine.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import resource
+import struct
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from text2sql_rl.sandbox.limits import Guards, Limits
+
+_SLACK_BYTES = 512 << 20
+_DESCRIPTORS = 256
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
+
+# ---- Landlock: linux/landlock.h ------------------------------------------------------------------------------
+
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_FS_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+
+# ---- seccomp: linux/filter.h, linux/seccomp.h; numbers of asm/unistd_64.h --------------------------------------
+
+_ARCH_X86_64 = 0xC000003E
+_ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
+_CLONE, _CLONE3, _CLONE_THREAD = 56, 435, 0x00010000
+_DENIED_CALLS = {
+    "network": (41, 42, 43, 49, 50, 53, 288),
+    "processes": (57, 58, 59, 322, 62, 101, 310, 311, 312, 434, 438, 424),
+    "files": (76, 77, 82, 83, 84, 85, 86, 87, 88, 90, 91, 92, 93, 94, 133, 258, 259, 260, 263, 264, 265, 266, 268, 316),
+    "kernel": (134, 155, 161, 163, 165, 166, 167, 169, 175, 176, 246, 248, 249, 250, 272, 298, 304, 308, 313, 319, 320),
+    "new kernel": (321, 323, 425, 426, 427, 428, 429, 430, 431, 432, 433, 442),
+}
+
+
+def confine(limits: Limits, guards: Guards, folders: Iterable[Path]) -> tuple[str, ...]:
+    """Set every guard that is wanted and that this system has.
+
+    Args:
+        limits: gives the address space.
+        guards: which are wanted.
+        folders: the databases' folders.
+
+    Returns:
+        The names of the guards that stand.
+    """
+    active = []
+    if guards.rlimits:
+        active += _limit_resources(limits)
+    if sys.platform != "linux":
+        return tuple(active)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
+        active.append("no_new_privs")
+        if guards.landlock and (abi := _landlock(libc, folders)):
+            active.append(f"landlock (version {abi})")
+        if guards.seccomp and _seccomp(libc):
+            active.append("seccomp")
+    return tuple(active)
+
+
+def limit_cpu(seconds: float) -> None:
+    """End this process once it has used `seconds` more of processor time, whatever it is doing.
+
+    The last resort for a worker that hangs after its parent has died.
+    """
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    allowed = int(used.ru_utime + used.ru_stime + seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (allowed, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def _limit_resources(limits: Limits) -> list[str]:
+    wanted = {
+        "core dumps": (resource.RLIMIT_CORE, 0),
+        "file size": (resource.RLIMIT_FSIZE, 0),
+        "descriptors": (resource.RLIMIT_NOFILE, _DESCRIPTORS),
+    }
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        now = int(statm.read_text().split()[0]) * resource.getpagesize()
+        wanted["address space"] = (resource.RLIMIT_AS, now + 2 * limits.memory_mb * 10**6 + _SLACK_BYTES)
+    for kind, value in wanted.values():
+        hard = resource.getrlimit(kind)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
+    return [f"rlimit {name}" for name in wanted]
+
+
+def _landlock(libc: ctypes.CDLL, folders: Iterable[Path]) -> int:
+    """Restrict this thread and those it starts; the version of Landlock, or 0 where there is none."""
+    abi = int(libc.syscall(_LANDLOCK_CREATE, None, 0, 1))
+    if abi < 1:
+        return 0
+    rights = (1 << _FS_RIGHTS_BY_ABI.get(abi, 16)) - 1
+    network = 0b11 if abi >= 4 else 0
+    scopes = 0b11 if abi >= 6 else 0
+    attributes = struct.pack("=QQQ", rights, network, scopes)
+    size = 24 if abi >= 6 else 16 if abi >= 4 else 8
+    ruleset = int(libc.syscall(_LANDLOCK_CREATE, attributes, size, 0))
+    if ruleset < 0:
+        return 0
+    try:
+        for folder in [*folders, *_python_folders()]:
+            _allow_reading(libc, ruleset, folder)
+        return abi if libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0) == 0 else 0
+    finally:
+        os.close(ruleset)
+
+
+def _python_folders() -> list[Path]:
+    """What the interpreter may still have to import or read; the package's parent folder is not among them."""
+    package = Path(__file__).resolve().parents[1]
+    folders = {Path(entry).resolve() for entry in sys.path if entry} - {package.parent}
+    return [folder for folder in [*folders, package, Path("/usr/share/zoneinfo")] if folder.is_dir()]
+
+
+def _allow_reading(libc: ctypes.CDLL, ruleset: int, folder: Path) -> None:
+    handle = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+    try:
+        libc.syscall(_LANDLOCK_ADD, ruleset, 1, struct.pack("=Qi", _READ_FILE | _READ_DIR, handle), 0)
+    finally:
+        os.close(handle)
+
+
+def _seccomp(libc: ctypes.CDLL) -> bool:
+    """Install the filter on this thread and those it starts; false where it is not available."""
+    if platform.machine() != "x86_64":
+        return False
+    denied = sorted({call for calls in _DENIED_CALLS.values() for call in calls})
+    program = [
+        _op(0x20, 4),  # load the architecture
+        _op(0x15, _ARCH_X86_64, yes=1),
+        _op(0x06, _EPERM),
+        _op(0x20, 0),  # load the call's number
+        _op(0x35, 0x40000000, no=1),  # the x32 calls
+        _op(0x06, _EPERM),
+        _op(0x15, _CLONE3, no=1),
+        _op(0x06, _ENOSYS),  # so that the C library starts threads with clone
+        _op(0x15, _CLONE, no=4),
+        _op(0x20, 16),  # load clone's flags
+        _op(0x45, _CLONE_THREAD, yes=1),
+        _op(0x06, _EPERM),
+        _op(0x06, _ALLOW),
+    ]
+    for call in denied:
+        program += [_op(0x15, call, no=1), _op(0x06, _EPERM)]
+    program.append(_op(0x06, _ALLOW))
+    code = ctypes.create_string_buffer(b"".join(program))
+    header = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
+    return bool(libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0) == 0)
+
+
+def _op(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+    """One instruction: code, jump if true, jump if false, operand."""
+    return struct.pack("=HBBI", code, yes, no, value)

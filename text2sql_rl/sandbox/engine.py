@@ -1,0 +1,149 @@
+"""DuckDB made safe: open an instance locked down, run one statement on it under caps.
+
+In: the path of a read-only database file, a statement that the gate has passed. Out: a `Run`: an outcome, and for
+ROWS the encoded rows. A statement runs on a cursor of its own, closed after it, so that nothing temporary outlives
+it. Rows are fetched in small batches and counted while they stream.
+
+Memory: `memory_limit` bounds DuckDB's operators; scalar functions, constant folding and planning only end at the
+address space cap of the process (confine.py). Such an end is marked `hurt`: the process is not used again.
+
+Not here: the gate, the deadline's clock (worker.py), the process (confine.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from text2sql_rl.records import Outcome
+from text2sql_rl.sandbox.gate import Names
+from text2sql_rl.sandbox.limits import Limits
+from text2sql_rl.sandbox.wire import encode_rows
+
+_BATCH_ROWS = 512
+_REASON_CHARS = 500
+_HURT = (duckdb.FatalException, duckdb.InternalException, duckdb.IOException)
+_TABLES = """
+    SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database() AND NOT temporary
+    UNION ALL
+    SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = current_database() AND NOT internal
+"""
+_COLUMNS = "SELECT column_name FROM duckdb_columns() WHERE database_name = current_database() AND NOT internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open instance and the names it has."""
+
+    connection: duckdb.DuckDBPyConnection
+    names: Names
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one statement came to. `chunks` are the encoded rows; `hurt` asks for a new process."""
+
+    outcome: Outcome
+    columns: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    chunks: tuple[bytes, ...] = ()
+    rows: int = 0
+    reason: str = ""
+    hurt: bool = False
+
+
+def open_instance(path: Path, limits: Limits, locked: bool = True) -> Opened:
+    """Open a database file read-only and lock it down.
+
+    Args:
+        path: a DuckDB file.
+        limits: memory of the operators; the engine's own clock is set to the deadline as well.
+        locked: false leaves only read-only and the memory cap (tests of the other layers).
+
+    Raises:
+        duckdb.Error: the file is missing or is not a database of this engine version.
+    """
+    config: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "memory_limit": f"{limits.memory_mb}MB"}
+    if locked:
+        config |= {
+            "enable_external_access": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "python_enable_replacements": "false",
+            "temp_directory": "",
+        }
+    connection = duckdb.connect(str(path), read_only=True, config=config)
+    connection.execute("SET TimeZone = 'UTC'")
+    catalog = connection.execute("SELECT current_database()").fetchall()[0][0]
+    tables = connection.execute(_TABLES).fetchall()
+    columns = connection.execute(_COLUMNS).fetchall()
+    if locked:
+        connection.execute(f"SET max_execution_time = {round(limits.timeout_s * 1000)}")
+        connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
+        connection.execute("SET lock_configuration = true")
+    names = Names(
+        catalog=catalog.lower(),
+        schemas=frozenset({"main"} | {schema.lower() for schema, _ in tables}),
+        tables=frozenset(table.lower() for _, table in tables),
+        columns=frozenset(column.lower() for (column,) in columns),
+    )
+    return Opened(connection, names)
+
+
+def run_statement(cursor: duckdb.DuckDBPyConnection, sql: str, limits: Limits, expired: Callable[[], bool]) -> Run:
+    """Run one statement and fetch it under the caps.
+
+    Args:
+        cursor: a fresh cursor, closed by the caller.
+        sql: a statement that passed the gate.
+        limits: row and byte caps.
+        expired: whether the deadline has passed.
+    """
+    try:
+        run = _fetch(cursor, sql, limits, expired)
+    except duckdb.InterruptException:
+        return Run(Outcome.TIMEOUT, reason=_timeout(limits))
+    except duckdb.OutOfMemoryException as error:
+        run = Run(Outcome.MEMORY, reason=_reason(error), hurt="memory_limit" not in str(error))
+    except MemoryError:
+        run = Run(Outcome.MEMORY, reason="no memory left for the rows", hurt=True)
+    except duckdb.Error as error:
+        run = Run(Outcome.ERROR, reason=_reason(error), hurt=isinstance(error, _HURT))
+    except (RuntimeError, ValueError, OverflowError) as error:  # the client cannot turn a value into Python
+        run = Run(Outcome.ERROR, reason=_reason(error))
+    if expired():
+        return Run(Outcome.TIMEOUT, reason=_timeout(limits))
+    return run
+
+
+def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, limits: Limits, expired: Callable[[], bool]) -> Run:
+    cursor.execute(sql)
+    if cursor.description is None:
+        return Run(Outcome.ERROR, reason="the statement has no result")
+    columns = tuple(str(column[0]) for column in cursor.description)
+    types = tuple(str(column[1]) for column in cursor.description)
+    chunks: list[bytes] = []
+    count = size = 0
+    while batch := cursor.fetchmany(min(_BATCH_ROWS, limits.max_rows + 1 - count)):
+        count += len(batch)
+        if count > limits.max_rows:
+            return Run(Outcome.TOO_LARGE, columns, types, reason=f"more than {limits.max_rows} rows")
+        chunks.append(encode_rows(batch))
+        size += len(chunks[-1])
+        if size > limits.max_bytes:
+            return Run(Outcome.TOO_LARGE, columns, types, reason=f"more than {limits.max_bytes} bytes")
+        if expired():
+            break
+    return Run(Outcome.ROWS, columns, types, tuple(chunks), count)
+
+
+def _timeout(limits: Limits) -> str:
+    return f"not done after {limits.timeout_s:g} s"
+
+
+def _reason(error: Exception) -> str:
+    return (str(error) or type(error).__name__)[:_REASON_CHARS]

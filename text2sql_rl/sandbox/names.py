@@ -1,0 +1,89 @@
+"""Which functions and catalogue names a statement may use.
+
+In: the engine's own list of functions. Out: lower-cased names that are allowed or refused, by place (in an
+expression, in FROM). The allowed names are everything this engine lists less the dangerous kinds, so a name the
+engine does not know stays the engine's error. `tests/sandbox` pins the refused names of the tested engine version;
+an engine that brings new functions fails there until someone has looked at them.
+
+Not here: where a name stands in a statement (gate.py, second_look.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text as a set."""
+    return frozenset(text.split())
+
+
+CLOCKS = words(
+    "current_date current_time current_timestamp current_localtime current_localtimestamp now today ago"
+    " get_current_time get_current_timestamp transaction_timestamp localtime localtimestamp"
+)
+"""Functions that read the clock. They run: an answer may depend on the day. Golds using them are the judge's case."""
+
+RANDOM = words("random setseed uuid uuidv4 uuidv7 gen_random_uuid reservoir_quantile")
+"""Functions that draw at random. Refused: their result would make the reward a matter of luck."""
+
+_STATE = words(
+    "nextval currval setval getvariable write_log sleep_ms txid_current stats get_block_size version user session_user"
+    " in_search_path parse_duckdb_log_message json_serialize_sql json_deserialize_sql json_serialize_plan"
+    " json_execute_serialized_sql query query_table col_description obj_description shobj_description format_type"
+    " vector_type getenv which_secret test_vector_types checkpoint force_checkpoint"
+)
+_PREFIXES = ("__internal", "pg_", "has_", "inet_", "duckdb_", "current_", "pragma_", "read_", "parquet_", "sniff_")
+_EXCEPT = CLOCKS | {"pg_typeof", "pg_size_pretty", "parquet_scan"}
+
+TABLE_FUNCTIONS = words("range generate_series unnest json_each json_tree repeat repeat_row")
+"""Functions allowed in FROM: each depends on its arguments alone."""
+
+VALUE_FUNCTIONS = words("current_catalog current_role current_schema current_user session_user user")
+"""Words that DuckDB reads as a function call where no column has the name."""
+
+_CATALOG_PREFIXES = ("duckdb_", "pg_", "sqlite_", "pragma_")
+_CATALOG_SCHEMAS = frozenset({"information_schema", "pg_catalog", "system", "temp"})
+_PATH_MARKS = frozenset("./\\:*?[]~")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionNames:
+    """The engine's functions, split by whether a statement may call them in an expression."""
+
+    allowed: frozenset[str]
+    refused: frozenset[str]
+
+
+def split_functions(listed: Iterable[tuple[str, str, bool]]) -> FunctionNames:
+    """Split the engine's functions.
+
+    Args:
+        listed: (name, function_type, volatile) as duckdb_functions() gives them.
+    """
+    allowed, refused = set(), set(RANDOM | _STATE)
+    for name, kind, volatile in listed:
+        lower = name.lower()
+        expression = kind in ("scalar", "aggregate", "window", "macro")
+        if not expression and lower not in TABLE_FUNCTIONS:
+            refused.add(lower)
+        if expression and (volatile or (lower.startswith(_PREFIXES) and lower not in _EXCEPT)):
+            refused.add(lower)
+        elif expression and lower not in refused:
+            allowed.add(lower)
+    return FunctionNames(allowed=frozenset(allowed - RANDOM - _STATE), refused=frozenset(refused - allowed))
+
+
+def refused_table(path: tuple[str, ...]) -> str:
+    """Why a table name that this database lacks is refused rather than merely unknown; empty when unknown.
+
+    Args:
+        path: the parts of the name, outermost first.
+    """
+    *outer, name = (part.lower() for part in path)
+    if _CATALOG_SCHEMAS.intersection(outer) or name.startswith(_CATALOG_PREFIXES):
+        return f"reads the engine's catalogue ({'.'.join(path)})"
+    if _PATH_MARKS.intersection(name):
+        return f"reads a file ({'.'.join(path)})"
+    return ""

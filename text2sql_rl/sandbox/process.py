@@ -1,0 +1,148 @@
+"""One worker process as its parent sees it: started, fed, read, killed.
+
+In: job numbers and frames. Out: frames and the state of the job at the head of the queue. Reads and writes never
+block. The process starts in a session of its own, in `/`, with an empty environment but for what Python needs.
+
+Not here: which job goes where, what a death means (pool.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from text2sql_rl.sandbox import wire
+from text2sql_rl.sandbox.limits import Guards, Limits
+
+START_S = 60.0
+OPEN_S = 60.0
+_READ_BYTES = 1 << 20
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class Process:
+    """A worker. `phase` says what it does: start, open, run; `done` counts the jobs it has finished."""
+
+    def __init__(self, limits: Limits, guards: Guards) -> None:
+        """Start the interpreter; `begin` gives it its limits and folders.
+
+        Raises:
+            OSError: no process can be started.
+        """
+        self._limits, self._guards = limits, guards
+        self.folders: frozenset[Path] = frozenset()
+        self.begun = False
+        self.alone = False
+        self.phase = "start"
+        self.done = 0
+        self.active: tuple[str, ...] = ()
+        self.jobs: deque[int] = deque()
+        self.deadline = float("inf")
+        self._in, self._out = bytearray(), bytearray()
+        self._process = subprocess.Popen(
+            [sys.executable, "-s", "-m", "text2sql_rl.sandbox.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"PYTHONPATH": str(_ROOT), "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC", "HOME": "/"},
+            cwd="/",
+            start_new_session=True,
+            bufsize=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.input, self.output = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self.input, False)
+        os.set_blocking(self.output, False)
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    @property
+    def writing(self) -> bool:
+        """Whether bytes wait to be written."""
+        return bool(self._out)
+
+    def begin(self, folders: Iterable[Path]) -> None:
+        """Tell the worker its limits and the only folders it may read from."""
+        self.folders, self.begun = frozenset(folders), True
+        message = {
+            "limits": asdict(self._limits),
+            "guards": asdict(self._guards),
+            "folders": sorted(map(str, self.folders)),
+        }
+        self._out += wire.frame(b"I", json.dumps(message).encode())
+        self.deadline = time.monotonic() + START_S
+        self.write()
+
+    def send(self, number: int, path: Path, sha256: str, sql: str) -> None:
+        """Queue one job."""
+        job = {"n": number, "path": str(path), "sha": sha256, "sql": sql}
+        self.jobs.append(number)
+        self._out += wire.frame(b"J", json.dumps(job).encode())
+        if len(self.jobs) == 1 and self.phase != "start":
+            self.restart_clock()
+        self.write()
+
+    def restart_clock(self) -> None:
+        """The job at the head starts now."""
+        self.phase = "run"
+        self.deadline = time.monotonic() + self._limits.timeout_s + self._limits.grace_s if self.jobs else float("inf")
+
+    def opening(self) -> None:
+        """The worker opens an instance: the verifier's own time."""
+        self.phase, self.deadline = "open", time.monotonic() + OPEN_S
+
+    def write(self) -> None:
+        """Write what the pipe takes; a dead worker is noticed when it is read."""
+        try:
+            while self._out:
+                del self._out[: os.write(self.input, self._out)]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._out.clear()
+
+    def read(self) -> tuple[list[tuple[bytes, bytes]], bool]:
+        """Complete frames that have arrived, and whether the worker has closed its output.
+
+        Raises:
+            WireError: the worker sends what no honest worker would.
+        """
+        ended = False
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self.output, _READ_BYTES)
+            ended = not data
+            self._in += data
+        return list(wire.take_frames(self._in, self._limits.max_bytes * 2 + (4 << 20))), ended
+
+    def kill(self) -> int:
+        """End the process; minus the signal that ended it, or its exit status."""
+        self._process.kill()
+        status = self._process.wait()
+        self.drop()
+        return status
+
+    def exit_status(self, timeout_s: float) -> int | None:
+        """How the process ended by itself, if it does within `timeout_s`."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def drop(self) -> None:
+        """Close this side's pipes."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()

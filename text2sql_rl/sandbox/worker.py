@@ -1,0 +1,185 @@
+"""The process that runs statements: started as `python -m text2sql_rl.sandbox.worker`, killed at will.
+
+In: frames on standard input: one `I` (limits, guards, folders), then any number of `J` (one job each). Out: frames
+on standard output: `H` once ready (the guards that stand), `O` before and `G` after opening an instance, `E` an
+execution, `F` an instance that does not open. Jobs are run one at a time, in order. Between jobs the process keeps
+open databases and nothing else. It ends when its input ends, or when its parent is gone.
+
+Not here: retries, kills, what a death means (pool.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from text2sql_rl.records import Outcome
+from text2sql_rl.sandbox import engine, wire
+from text2sql_rl.sandbox.confine import confine, limit_cpu
+from text2sql_rl.sandbox.gate import Gate, Passage
+from text2sql_rl.sandbox.limits import Guards, Limits
+
+_OPEN_INSTANCES = 24
+_PASSAGES = 512
+_TICK_S = 0.01
+_DEPTH = 20_000
+
+
+@dataclass(slots=True)
+class _Watch:
+    """The deadline's clock: a thread that interrupts the running statement until it gives up, and watches the parent.
+
+    An interrupt that arrives before the engine starts is lost, so it is repeated at every tick.
+    """
+
+    interrupts: bool
+    parent: int = field(default_factory=os.getppid)
+    cursor: duckdb.DuckDBPyConnection | None = None
+    deadline: float = float("inf")
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def expired(self) -> bool:
+        return time.monotonic() > self.deadline
+
+    def _run(self) -> None:
+        while os.getppid() == self.parent:
+            time.sleep(_TICK_S)
+            cursor = self.cursor
+            if self.interrupts and cursor is not None and self.expired():
+                cursor.interrupt()
+        os._exit(0)
+
+
+class Worker:
+    """Runs jobs one at a time."""
+
+    def __init__(self, limits: Limits, guards: Guards, output: int) -> None:
+        """Sets up the gate and the watch.
+
+        Args:
+            limits: of each job.
+            guards: which layers stand.
+            output: descriptor that frames are written to.
+        """
+        self._limits, self._guards, self._output = limits, guards, output
+        self._gate = Gate(guards.second_look)
+        self._watch = _Watch(guards.interrupt)
+        self._open: OrderedDict[str, tuple[str, engine.Opened]] = OrderedDict()
+        self._passages: OrderedDict[tuple[Any, str], Passage] = OrderedDict()
+
+    def start(self) -> None:
+        """Start the watch; after the process is confined, since confinement holds for later threads only."""
+        self._watch.start()
+
+    def send(self, kind: bytes, payload: bytes) -> None:
+        """Write one frame whole."""
+        view = memoryview(wire.frame(kind, payload))
+        while view:
+            view = view[os.write(self._output, view) :]
+
+    def run(self, job: dict[str, Any]) -> None:
+        """Run one job and send what came of it."""
+        number = job["n"]
+        try:
+            opened = self._instance(job["path"], job["sha"])
+        except (duckdb.Error, MemoryError) as error:
+            self.send(b"F", json.dumps({"n": number, "reason": str(error)[:500]}).encode())
+            return
+        start = time.perf_counter()
+        passage, run = self._statement(opened, job["sql"])
+        head = {
+            "n": number,
+            "outcome": run.outcome.value,
+            "columns": run.columns,
+            "types": run.types,
+            "rows": run.rows,
+            "reads": passage.reads_tables,
+            "reason": run.reason,
+            "hurt": run.hurt,
+            "elapsed": time.perf_counter() - start,
+        }
+        self.send(b"E", wire.pack_parts([json.dumps(head).encode(), *run.chunks]))
+
+    def _statement(self, opened: engine.Opened, sql: str) -> tuple[Passage, engine.Run]:
+        limit_cpu(2 * (self._limits.timeout_s + self._limits.grace_s) + 5)
+        self._watch.deadline = time.monotonic() + self._limits.timeout_s
+        passage = self._passage(opened, sql)
+        if passage.outcome is not Outcome.ROWS:
+            return passage, engine.Run(passage.outcome, reason=passage.reason)
+        cursor = opened.connection.cursor()
+        self._watch.cursor = cursor
+        try:
+            return passage, engine.run_statement(cursor, sql, self._limits, self._watch.expired)
+        finally:
+            self._watch.cursor, self._watch.deadline = None, float("inf")
+            cursor.close()
+
+    def _passage(self, opened: engine.Opened, sql: str) -> Passage:
+        if not self._guards.gate:
+            return Passage(Outcome.ROWS)
+        names = opened.names
+        named = names.catalog if names.catalog in sql.lower() else ""
+        key = ((named, names.schemas, names.tables, names.columns), sql)
+        if key not in self._passages:
+            self._passages[key] = self._gate.check(sql, names)
+            if len(self._passages) > _PASSAGES:
+                self._passages.popitem(last=False)
+        return self._passages[key]
+
+    def _instance(self, path: str, sha: str) -> engine.Opened:
+        known = self._open.get(path)
+        if known and known[0] == sha:
+            self._open.move_to_end(path)
+            return known[1]
+        if known:
+            self._open.pop(path)[1].connection.close()
+        self.send(b"O", b"")
+        opened = engine.open_instance(Path(path), self._limits, self._guards.engine)
+        self._open[path] = (sha, opened)
+        while len(self._open) > _OPEN_INSTANCES:
+            self._open.popitem(last=False)[1][1].connection.close()
+        self.send(b"G", b"")
+        return opened
+
+
+def main() -> None:
+    """Serve the frames of standard input until it ends."""
+    output = os.dup(sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.setrecursionlimit(_DEPTH)
+    source = sys.stdin.fileno()
+    buffer = bytearray()
+    worker: Worker | None = None
+    while data := os.read(source, 1 << 16):
+        buffer += data
+        for kind, payload in wire.take_frames(buffer, 1 << 26):
+            message = json.loads(payload.decode("utf-8", "surrogatepass"))
+            if kind == b"I":
+                worker = _start(message, output)
+            elif worker is not None:
+                worker.run(message)
+
+
+def _start(message: dict[str, Any], output: int) -> Worker:
+    limits, guards = Limits(**message["limits"]), Guards(**message["guards"])
+    worker = Worker(limits, guards, output)
+    duckdb.execute("SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00'").fetchall()  # loads what the client needs for it
+    active = confine(limits, guards, [Path(folder) for folder in message["folders"]])
+    worker.start()
+    worker.send(b"H", json.dumps(active).encode())
+    return worker
+
+
+if __name__ == "__main__":
+    main()
