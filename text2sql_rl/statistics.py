@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,9 +21,8 @@ DRAWS = 2_000
 _Z95 = 1.959963984540054  # the 97.5 % point of the standard normal distribution
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A 95 % interval, both ends included."""
+class Interval(NamedTuple):
+    """A 95 % interval, both ends included; (low, high) also as JSON writes it."""
 
     low: float
     high: float
