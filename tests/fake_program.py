@@ -1,0 +1,75 @@
+"""The real command line with stages that train nothing: what a pipeline test starts as its children.
+
+$FAKE_STAGES is a JSON object of stage -> behaviour: "fail" (a user's error), "crash" (a bug), "wait" (until a file
+`go` lies in the run folder), "hang" (ignores SIGTERM), "kill" (SIGKILLs itself), "silent" (ends without a result);
+stages not named take no time. Each stage adds `+name` and `-name` lines to order.txt of the run folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from types import ModuleType
+
+from text2sql_rl.cli import main
+from text2sql_rl.config import RunConfig
+from text2sql_rl.errors import DataError
+from text2sql_rl.pipeline import STAGES
+from text2sql_rl.runs import RunFolder
+
+BEHAVIOUR = json.loads(os.environ.get("FAKE_STAGES", "{}"))
+
+
+def note(run: RunFolder, line: str) -> None:
+    with (run.path / "order.txt").open("a") as file:
+        file.write(f"{line}\n")
+
+
+def act(name: str, config: RunConfig, run: RunFolder) -> None:
+    stage = run.stage(name)
+    stage.start()
+    note(run, f"+{name}")
+    stage.progress(1, 2, "half way")
+    behaviour = BEHAVIOUR.get(name, "")
+    if behaviour == "fail":
+        raise DataError("row 7 has no gold", file="data/train/rl.jsonl", field="gold_sql", fix="Add it.")
+    if behaviour == "crash":
+        raise ZeroDivisionError("a bug")
+    if behaviour == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if behaviour == "silent":
+        return
+    if behaviour == "hang":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        helper = subprocess.Popen(["sleep", "60"])
+        (run.path / "helper.pid").write_text(str(helper.pid))
+    while behaviour in ("wait", "hang") and not (run.path / "go").exists():
+        time.sleep(0.02)
+    note(run, f"-{name}")
+    stage.finish({"summary": f"threads {os.environ['OMP_NUM_THREADS']}"})
+
+
+def write_report(run: RunFolder) -> None:
+    scores = {"accuracy": 0.5, "ci95": [0.4, 0.6], "handwritten": {"accuracy": 0.25, "ci95": [0.2, 0.3]}}
+    (run.path / "report.json").write_text(json.dumps({"heldout": {"grpo": scores, "questions": 2}}))
+    note(run, "+report")
+
+
+def install() -> None:
+    modules = {name: ModuleType(name) for name in ("learn", "learn.stages", "evaluate", "report")}
+    for stage in STAGES:
+        if stage.work.startswith("text2sql_rl.learn"):
+            setattr(modules["learn.stages"], stage.name, partial(act, stage.name))
+    modules["evaluate"].evaluate_stage = lambda config, run, source: act(f"evaluate_{source}", config, run)  # type: ignore[attr-defined]
+    modules["report"].write_report = write_report  # type: ignore[attr-defined]
+    sys.modules.update({f"text2sql_rl.{name}": module for name, module in modules.items()})
+
+
+if __name__ == "__main__":
+    install()
+    main()
