@@ -212,6 +212,31 @@ def judge(
     _print(casebook.judge_one(database, gold, sql, rule))
 
 
+# ---- rules and the machine ---------------------------------------------------------------------------------
+
+
+@rewards.command()
+def show(
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="A rule of rewards/rules: its name or a path.")],
+) -> None:
+    """Tell in words what a rule pays, deducts and caps, and what every outcome earns."""
+    from text2sql_rl.scoring import describe, load_rule
+
+    typer.echo(describe(load_rule(rule)))
+
+
+@app.command()
+def doctor() -> None:
+    """Look at what a run needs, and try to break out of the sandbox; exit code 1 where something is bad."""
+    from text2sql_rl.doctor import State, examine
+
+    bad = False
+    for finding in examine():
+        bad |= finding.state is State.BAD
+        typer.echo(f"{finding.state:<5}  {finding.name:<32} {finding.found}")
+    raise typer.Exit(1 if bad else 0)
+
+
 def _print(content: Any) -> None:
     typer.echo(content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False))
 

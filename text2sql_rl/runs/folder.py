@@ -38,7 +38,7 @@ class RunFolder:
     def __init__(self, path: Path, min_free_gb: float | None = None) -> None:
         self.path, self.name = path, path.name
         self._file = path / "run.json"
-        self._min_free_gb = _min_free_gb() if min_free_gb is None else min_free_gb
+        self._min_free_gb = read_min_free_gb() if min_free_gb is None else min_free_gb
 
     def create_or_open(self, config_snapshot: Mapping[str, Any]) -> None:
         """Make the folder for this config, or go on with it where the same config and content made it.
@@ -161,7 +161,12 @@ class RunFolder:
                 )
 
 
-def _min_free_gb() -> float:
+def read_min_free_gb() -> float:
+    """Free disk that a stage asks for, in 10^9 bytes: $TEXT2SQL_MIN_FREE_GB, or 2.
+
+    Raises:
+        RunError: it is not a number.
+    """
     text = os.environ.get("TEXT2SQL_MIN_FREE_GB", "")
     try:
         return float(text) if text else _MIN_FREE_GB
