@@ -1,0 +1,75 @@
+"""Sampling from a causal language model: shared prompts, greedy equality, finish reasons, errors."""
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the [train] extra is not installed")
+
+from text2sql_rl.config import Sampling, ScratchPolicy  # noqa: E402
+from text2sql_rl.errors import PolicyError  # noqa: E402
+from text2sql_rl.policy.hf import Policy, make_scratch, sample_ids  # noqa: E402
+from text2sql_rl.prompts.slot import SlotStyle, placeholders  # noqa: E402
+from text2sql_rl.records import Finish, Prompt  # noqa: E402
+
+WORDS = ("how", "many", "SELECT", "FROM")
+LIMITS = Sampling(max_prompt_tokens=30, max_completion_tokens=6, temperature=1.0, batch=8)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model")
+    size = ScratchPolicy(kind="scratch", hidden_size=32, layers=2, heads=2)
+    make_scratch(size, [*placeholders(), *WORDS], 36, 3, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def policy(folder: Path) -> Policy:
+    return Policy(folder)
+
+
+def prompts(*texts: str) -> list[Prompt]:
+    return [Prompt(question_id=str(number), style="slot", text=text) for number, text in enumerate(texts)]
+
+
+TEXTS = ("how many W1 <sql>", "W1 C1 <i> <ask> how many how many W1 <sql>", "how W2 <sql>", "<sql>")
+
+
+def test_greedy_with_a_shared_prompt_equals_plain_generate(policy: Policy) -> None:
+    ids = [policy.tokenizer(text)["input_ids"] for text in TEXTS]
+    shared = list(
+        sample_ids(policy.model, policy.tokenizer, ids, samples=3, temperature=0.0, max_new_tokens=6)
+    )
+    for alone, group in zip(ids, shared, strict=True):
+        plain = policy.model.generate(torch.tensor([alone]), max_new_tokens=6, do_sample=False)[0, len(alone) :]
+        assert group == [plain.tolist()] * 3
+
+
+def test_sampling_frequencies_are_the_models(policy: Policy) -> None:
+    ids = policy.tokenizer(TEXTS[0])["input_ids"]
+    torch.manual_seed(0)
+    (group,) = sample_ids(policy.model, policy.tokenizer, [ids], samples=4000, temperature=0.5, max_new_tokens=1)
+    with torch.no_grad():
+        expected = (policy.model(torch.tensor([ids])).logits[0, -1] / 0.5).softmax(-1)
+    counts = torch.bincount(torch.tensor([tokens[0] for tokens in group]), minlength=len(expected)) / 4000
+    assert (counts - expected).abs().max() < 0.02
+
+
+def test_a_seed_repeats_and_order_is_kept(policy: Policy) -> None:
+    style = SlotStyle(["how", "many"])
+    first = policy.sample(prompts(*TEXTS), style, LIMITS, samples=2, seed=5)
+    assert first == policy.sample(prompts(*TEXTS), style, LIMITS, samples=2, seed=5)
+    assert first != policy.sample(prompts(*TEXTS), style, LIMITS, samples=2, seed=6)
+    assert [[one.question_id for one in group] for group in first] == [["0"] * 2, ["1"] * 2, ["2"] * 2, ["3"] * 2]
+    assert all(one.finish is Finish.LENGTH and one.tokens == 6 for group in first for one in group if "<eos>" not in one.raw)
+
+
+def test_a_long_prompt_is_refused_not_cut(policy: Policy) -> None:
+    with pytest.raises(PolicyError, match=r"question 0: the prompt has 31 tokens.*max_prompt_tokens = 30"):
+        policy.sample(prompts("how " * 31), SlotStyle([]), LIMITS, samples=1, seed=0)
+
+
+def test_a_missing_model_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="cannot be loaded"):
+        Policy(tmp_path / "nothing")

@@ -1,0 +1,66 @@
+"""Checkpoints: folders that hold a model, its tokenizer, and the prompt style it was trained with.
+
+In: a folder. Out: the policy and its style, or the newest state of an interrupted trainer. Not here: when to save.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from text2sql_rl.errors import PolicyError
+from text2sql_rl.policy.hf import Policy
+from text2sql_rl.prompts import Style, make_style
+from text2sql_rl.prompts.slot import SlotStyle
+
+_STYLE = "prompt_style.json"
+
+
+def save_style(style: Style, folder: Path) -> None:
+    """Write the prompt style beside the model."""
+    words = sorted(style.vocabulary) if isinstance(style, SlotStyle) else []
+    (folder / _STYLE).write_text(json.dumps({"style": style.name, "vocabulary": words}), encoding="utf-8")
+
+
+def load_style(folder: Path) -> Style:
+    """The prompt style that the model of this folder reads.
+
+    Raises:
+        PolicyError: the folder has none.
+    """
+    try:
+        saved = json.loads((folder / _STYLE).read_text(encoding="utf-8"))
+        return make_style(saved["style"], saved["vocabulary"])
+    except (OSError, ValueError, KeyError) as error:
+        raise PolicyError("has no prompt style", file=folder / _STYLE, fix="Train the checkpoint again.") from error
+
+
+def save_model(model: Any, tokenizer: Any, style: Style, folder: Path) -> None:
+    """Write a checkpoint so that it is either complete or absent."""
+    temporary = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(temporary, ignore_errors=True)
+    model.save_pretrained(temporary)
+    tokenizer.save_pretrained(temporary)
+    save_style(style, temporary)
+    if folder.exists():
+        shutil.rmtree(folder)
+    temporary.replace(folder)
+
+
+def load(folder: Path, dtype: str) -> tuple[Policy, Style]:
+    """The policy and its prompt style.
+
+    Raises:
+        PolicyError: the folder does not hold both.
+    """
+    style = load_style(folder)
+    named = folder / "model_name.txt"
+    return Policy(named.read_text(encoding="utf-8") if named.is_file() else folder, dtype), style
+
+
+def newest_state(folder: Path) -> Path | None:
+    """The newest complete state a trainer left in `folder` (checkpoint-STEP), or None."""
+    states = [path for path in folder.glob("checkpoint-*") if (path / "trainer_state.json").is_file()]
+    return max(states, key=lambda path: int(path.name.rpartition("-")[2]), default=None)

@@ -1,0 +1,236 @@
+"""Causal language models: make one from scratch, load one by name or folder, sample from it.
+
+In: prompts. Out: completions, each with its finish reason. All samples of one prompt share the prompt's pass through
+the model. Not here: training, judging, cutting prompts to fit (a prompt that does not fit is a `PolicyError`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    DynamicCache,
+    GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+from text2sql_rl.config import Sampling, ScratchPolicy
+from text2sql_rl.errors import PolicyError
+from text2sql_rl.prompts import Style
+from text2sql_rl.records import Completion, Finish, Prompt
+
+_SPECIAL = ("<pad>", "<eos>", "<unk>")
+
+
+def make_scratch(size: ScratchPolicy, tokens: Sequence[str], longest: int, seed: int, folder: Path) -> None:
+    """Write a new, untrained Llama and its word-level tokenizer to `folder`, loadable like any other model.
+
+    Args:
+        size: width, depth and heads.
+        tokens: the vocabulary beside the special tokens, without repeats.
+        longest: most tokens of prompt and completion together.
+        seed: of the initial weights.
+        folder: where to write.
+    """
+    ids = {token: number for number, token in enumerate((*_SPECIAL, *tokens))}
+    words = Tokenizer(WordLevel(ids, unk_token="<unk>"))
+    words.pre_tokenizer = WhitespaceSplit()
+    tokenizer: Any = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=words, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+    )
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=len(ids),
+        hidden_size=size.hidden_size,
+        intermediate_size=3 * size.hidden_size,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        max_position_embeddings=longest,
+        tie_word_embeddings=True,
+        pad_token_id=ids["<pad>"],
+        eos_token_id=ids["<eos>"],
+        bos_token_id=None,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+class Policy:
+    """A model with its tokenizer.
+
+    Args:
+        name: Hugging Face name, or a folder that holds a model or a LoRA adapter.
+        dtype: precision of the weights.
+
+    Raises:
+        PolicyError: it cannot be loaded.
+    """
+
+    def __init__(self, name: str | Path, dtype: str = "float32") -> None:
+        try:
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(str(name), padding_side="left")
+            self.model: Any = _load(str(name), getattr(torch, dtype))
+        except (OSError, ValueError) as error:
+            line = str(error).strip().splitlines()[0]
+            raise PolicyError(f"the model cannot be loaded ({line})", file=name, fix="Check policy.model.") from error
+        if torch.cuda.is_available():
+            self.model = self.model.to("cuda")
+        if self.tokenizer.pad_token_id is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        self.model.eval()
+
+    def sample(
+        self,
+        prompts: Sequence[Prompt],
+        style: Style,
+        limits: Sampling,
+        *,
+        samples: int,
+        seed: int,
+        temperature: float | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Completion]]:
+        """Sample completions.
+
+        Args:
+            prompts: P prompts.
+            style: their style; gives each completion its way back to SQL.
+            limits: token limits, temperature and batch size.
+            samples: G completions a prompt.
+            seed: of the sampling; the same seed and batch give the same completions.
+            temperature: overrides the limits' one; 0 is greedy.
+            progress: called with the number of prompts done so far.
+
+        Returns:
+            P lists of G completions, in the order of `prompts`.
+
+        Raises:
+            PolicyError: a prompt is longer than `limits.max_prompt_tokens`.
+        """
+        ids = [encode(self.tokenizer, prompt, limits.max_prompt_tokens) for prompt in prompts]
+        order = sorted(range(len(ids)), key=lambda index: (len(ids[index]), index))
+        out: list[list[Completion]] = [[] for _ in prompts]
+        size = max(1, limits.batch // samples)
+        torch.manual_seed(seed)
+        for start in range(0, len(order), size):
+            chunk = order[start : start + size]
+            sampled = sample_ids(
+                self.model,
+                self.tokenizer,
+                [ids[index] for index in chunk],
+                samples=samples,
+                temperature=limits.temperature if temperature is None else temperature,
+                max_new_tokens=limits.max_completion_tokens,
+            )
+            for index, group in zip(chunk, sampled, strict=True):
+                out[index] = [completion(self.tokenizer, prompts[index], style, tokens) for tokens in group]
+            if progress is not None:
+                progress(start + len(chunk))
+        return out
+
+
+def _load(name: str, dtype: torch.dtype) -> Any:
+    if not (Path(name) / "adapter_config.json").is_file():
+        return AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
+    from peft import AutoPeftModelForCausalLM  # slow to import, and only adapters need it
+
+    return AutoPeftModelForCausalLM.from_pretrained(name, dtype=dtype, is_trainable=True)
+
+
+def encode(tokenizer: Any, prompt: Prompt, longest: int) -> list[int]:
+    """The prompt's token ids, through the chat template where the prompt is a chat and the model has one.
+
+    Raises:
+        PolicyError: it has more than `longest` tokens.
+    """
+    if prompt.chat and tokenizer.chat_template:
+        message = [{"role": "user", "content": prompt.text}]
+        ids = tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=False)
+    else:
+        text = f"{prompt.text}\n" if prompt.chat else prompt.text
+        ids = tokenizer(text, add_special_tokens=prompt.chat)["input_ids"]
+    if len(ids) > longest:
+        raise PolicyError(
+            f"the prompt has {len(ids)} tokens, more than sampling.max_prompt_tokens = {longest}",
+            field=f"question {prompt.question_id}",
+            fix="Raise the limit or leave the question out; prompts are never cut.",
+        )
+    return list(ids)
+
+
+def completion(tokenizer: Any, prompt: Prompt, style: Style, tokens: Sequence[int]) -> Completion:
+    """One sampled token sequence -> Completion; it ended by itself when the last token ends a turn."""
+    stopped = bool(tokens) and tokens[-1] == tokenizer.eos_token_id
+    raw = tokenizer.decode(tokens, skip_special_tokens=True)
+    return Completion(
+        question_id=prompt.question_id,
+        text=style.restore(prompt, raw),
+        raw=raw,
+        finish=Finish.STOP if stopped else Finish.LENGTH,
+        tokens=len(tokens),
+    )
+
+
+def sample_ids(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    *,
+    samples: int,
+    temperature: float,
+    max_new_tokens: int,
+) -> Iterator[list[list[int]]]:
+    """Sample token ids with `model.generate`; the prompt is passed once for all its samples.
+
+    Args:
+        model: a causal language model.
+        tokenizer: gives the ids of padding and of the end of a turn.
+        prompts: P token id lists.
+        samples: G, completions a prompt.
+        temperature: 0 is greedy.
+        max_new_tokens: the limit of a completion.
+
+    Yields:
+        For each prompt, G token id lists without padding, each up to and with the token that ends it.
+    """
+    width = max(len(ids) for ids in prompts)
+    pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
+    device = model.device
+    ids = torch.tensor([[pad] * (width - len(p)) + list(p) for p in prompts], device=device)
+    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
+    how: dict[str, Any] = {"do_sample": False}
+    if temperature > 0:
+        how = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+    config: Any = GenerationConfig(max_new_tokens=max_new_tokens, pad_token_id=pad, eos_token_id=eos, **how)  # type: ignore[no-untyped-call]
+    cache = DynamicCache(config=model.config)
+    with torch.inference_mode():
+        if width > 1:
+            positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, :-1]
+            model(
+                input_ids=ids[:, :-1],
+                attention_mask=mask[:, :-1],
+                position_ids=positions,
+                cache=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            cache.batch_repeat_interleave(samples)
+        out = model.generate(
+            input_ids=ids.repeat_interleave(samples, 0),
+            attention_mask=mask.repeat_interleave(samples, 0),
+            cache=cache,
+            generation_config=config,
+        )
+    rows = out[:, width:].tolist()
+    for start in range(0, len(rows), samples):
+        yield [row[: row.index(eos) + 1] if eos in row else row for row in rows[start : start + samples]]

@@ -1,0 +1,48 @@
+"""Question + schema -> prompt. One style a file, each with its way back to SQL.
+
+`STYLES` is the list of them; `make_style` gives one ready for use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from text2sql_rl.errors import ConfigError
+from text2sql_rl.prompts.ddl import DdlStyle
+from text2sql_rl.prompts.slot import SlotStyle
+from text2sql_rl.records import Database, Prompt, Question
+
+STYLES = ("slot", "ddl")
+
+
+class Style(Protocol):
+    """What every prompt style can do."""
+
+    name: str
+
+    def prompt(self, question: Question, database: Database) -> Prompt:
+        """The question's one prompt; the same every time."""
+
+    def completion(self, prompt: Prompt, database: Database, sql: str) -> str | None:
+        """The answer the policy should write for this SQL; None where the style cannot express it."""
+
+    def restore(self, prompt: Prompt, raw: str) -> str:
+        """The way back: what the policy wrote -> text that holds SQL."""
+
+
+def make_style(name: str, vocabulary: Iterable[str] = ()) -> Style:
+    """The style of that name.
+
+    Args:
+        name: one of `STYLES`.
+        vocabulary: the words a slot policy knows; the ddl style ignores it.
+
+    Raises:
+        ConfigError: no such style.
+    """
+    if name == "slot":
+        return SlotStyle(vocabulary)
+    if name == "ddl":
+        return DdlStyle()
+    raise ConfigError(f"there is no prompt style {name!r}", fix=f"Use one of {', '.join(STYLES)}.")
