@@ -153,7 +153,7 @@ def test_a_question_set_by_hand() -> None:
     assert numbers["unscored"] == {"no gold": 1}
     assert numbers["by_database"] == {"kite": {"correct": 1, "scored": 2}, "reef": {"correct": 2, "scored": 3}}
     assert numbers["by_shape"] == {"count": {"correct": 2, "scored": 2}, "free": {"correct": 1, "scored": 3}}
-    assert list(numbers["answers"].values()) == [1, 1, 0, 1, 0, None]
+    assert [list(part.values()) for part in numbers["answers"].values()] == [[1, 1, 0], [1, 0, None]]
     # Draws of two databases: kite twice 1/2, both 3/5, reef twice 2/3.
     assert numbers["ci95"] == pytest.approx([1 / 2, 2 / 3])
     assert numbers["wilson95"] == pytest.approx([0.2307, 0.8824], abs=1e-4)
@@ -175,7 +175,7 @@ def test_the_stage_writes_predictions_and_a_result(run: RunFolder, scene: Scene)
     result = run.stage("evaluate_grpo").result()
     assert result["summary"] == "heldout 90.0% of 10, handwritten 50.0% of 2"
     assert result["environment"]["rule_sha256"] == "abc"
-    assert result["roles"]["heldout"]["answers"]["heldout-0"] == 0
+    assert result["roles"]["heldout"]["answers"]["reef"]["heldout-0"] == 0
     assert policy.asked[0] == {"prompts": 10, "samples": 1, "seed": 7, "temperature": 0.0}
     rows = pq.read_table(run.stage("evaluate_grpo").path / "predictions.parquet").to_pylist()
     assert len(rows) == 12
@@ -197,7 +197,10 @@ def test_a_limit_takes_from_every_database(run: RunFolder, scene: Scene) -> None
     config, _ = scene(lambda name, number: "equivalent", limit=3)
     evaluate_stage(config, run, "sft")
     numbers = run.stage("evaluate_sft").result()["roles"]["heldout"]
-    assert list(numbers["answers"]) == ["heldout-0", "heldout-1", "heldout-2"]
+    assert {name: list(part) for name, part in numbers["answers"].items()} == {
+        "reef": ["heldout-0", "heldout-2"],
+        "kite": ["heldout-1"],
+    }
     assert numbers["databases"] == 2
 
 

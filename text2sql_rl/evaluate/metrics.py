@@ -44,7 +44,7 @@ def summarise(
         unscored: reason -> count, left out of the accuracy.
         causes: why answers failed -> count.
         by_shape, by_hardness, by_database: name -> {correct, scored}.
-        answers: question id -> 1, 0, or None when unscored.
+        answers: database -> question id -> 1, 0, or None when unscored; what paired tests need.
         pass_at: k -> unbiased pass@k of the sampled answers, averaged over questions with k scored ones.
         mean_tokens: of the greedy answers.
     """
@@ -65,7 +65,7 @@ def summarise(
         "by_shape": _parts(rows, lambda question: question.shape or "free"),
         "by_hardness": _parts(rows, lambda question: question.hardness),
         "by_database": _parts(rows, lambda question: question.database),
-        "answers": {one.question_id: int(one.equivalent) if is_scored(one) else None for one in greedy},
+        "answers": _answers(questions, greedy),
         "pass_at": _pass_at(sampled),
         "mean_tokens": sum(one.completion.tokens for one in greedy) / max(1, len(greedy)),
     }
@@ -83,6 +83,13 @@ def _parts(rows: Sequence[tuple[Question, Rollout]], name_of: Callable[[Question
         part["correct"] += one.equivalent
         part["scored"] += 1
     return dict(sorted(parts.items()))
+
+
+def _answers(questions: Sequence[Question], greedy: Sequence[Rollout]) -> dict[str, dict[str, int | None]]:
+    answers: dict[str, dict[str, int | None]] = {}
+    for question, one in zip(questions, greedy, strict=True):
+        answers.setdefault(question.database, {})[question.id] = int(one.equivalent) if is_scored(one) else None
+    return answers
 
 
 def _pass_at(sampled: Sequence[Sequence[Rollout]]) -> dict[str, float]:
