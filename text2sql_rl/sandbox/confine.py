@@ -39,13 +39,15 @@ _FS_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 
 _ARCH_X86_64 = 0xC000003E
 _ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _CLONE, _CLONE3, _CLONE_THREAD = 56, 435, 0x00010000
+_OPEN, _OPENAT, _WRITING = 2, 257, os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _DENIED_CALLS = {
     "network": (41, 42, 43, 49, 50, 53, 288),
     "processes": (57, 58, 59, 322, 62, 101, 310, 311, 312, 434, 438, 424),
     "files": (76, 77, 82, 83, 84, 85, 86, 87, 88, 90, 91, 92, 93, 94, 133, 258, 259, 260, 263, 264, 265, 266, 268, 316),
     "kernel": (134, 155, 161, 163, 165, 166, 167, 169, 175, 176, 246, 248, 249, 250, 272, 298, 304, 308, 313, 319, 320),
-    "new kernel": (321, 323, 425, 426, 427, 428, 429, 430, 431, 432, 433, 442),
+    "new kernel": (437, 321, 323, 425, 426, 427, 428, 429, 430, 431, 432, 433, 442),
 }
 
 
@@ -144,26 +146,35 @@ def _seccomp(libc: ctypes.CDLL) -> bool:
         return False
     denied = sorted({call for calls in _DENIED_CALLS.values() for call in calls})
     program = [
-        _op(0x20, 4),  # load the architecture
-        _op(0x15, _ARCH_X86_64, yes=1),
-        _op(0x06, _EPERM),
-        _op(0x20, 0),  # load the call's number
-        _op(0x35, 0x40000000, no=1),  # the x32 calls
-        _op(0x06, _EPERM),
-        _op(0x15, _CLONE3, no=1),
-        _op(0x06, _ENOSYS),  # so that the C library starts threads with clone
-        _op(0x15, _CLONE, no=4),
-        _op(0x20, 16),  # load clone's flags
-        _op(0x45, _CLONE_THREAD, yes=1),
-        _op(0x06, _EPERM),
-        _op(0x06, _ALLOW),
+        _op(_LOAD, 4),  # the architecture
+        _op(_EQUAL, _ARCH_X86_64, yes=1),
+        _op(_RETURN, _EPERM),
+        _op(_LOAD, 0),  # the call's number
+        _op(_AT_LEAST, 0x40000000, no=1),  # the x32 calls
+        _op(_RETURN, _EPERM),
+        _op(_EQUAL, _CLONE3, no=1),
+        _op(_RETURN, _ENOSYS),  # so that the C library starts threads with clone
+        *_only_if(_CLONE, argument=0, bits=_CLONE_THREAD, wanted=True),
+        *_only_if(_OPEN, argument=1, bits=_WRITING, wanted=False),
+        *_only_if(_OPENAT, argument=2, bits=_WRITING, wanted=False),
     ]
     for call in denied:
-        program += [_op(0x15, call, no=1), _op(0x06, _EPERM)]
-    program.append(_op(0x06, _ALLOW))
+        program += [_op(_EQUAL, call, no=1), _op(_RETURN, _EPERM)]
+    program.append(_op(_RETURN, _ALLOW))
     code = ctypes.create_string_buffer(b"".join(program))
     header = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
     return bool(libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0) == 0)
+
+
+def _only_if(call: int, *, argument: int, bits: int, wanted: bool) -> list[bytes]:
+    """Allow a call only if any of the bits of its argument is set (`wanted`), or only if none is."""
+    return [
+        _op(_EQUAL, call, no=4),
+        _op(_LOAD, 16 + 8 * argument),
+        _op(_ANY_BIT, bits, yes=int(wanted), no=int(not wanted)),
+        _op(_RETURN, _EPERM),
+        _op(_RETURN, _ALLOW),
+    ]
 
 
 def _op(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:

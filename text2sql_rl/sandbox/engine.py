@@ -5,7 +5,8 @@ ROWS the encoded rows. A statement runs on a cursor of its own, closed after it,
 it. Rows are fetched in small batches and counted while they stream.
 
 Memory: `memory_limit` bounds DuckDB's operators; scalar functions, constant folding and planning only end at the
-address space cap of the process (confine.py). Such an end is marked `hurt`: the process is not used again.
+address space cap of the process (confine.py). Such an end is marked `hurt` (DuckDB's own cap says how much is `used`,
+the other does not): the process is not used again.
 
 Not here: the gate, the deadline's clock (worker.py), the process (confine.py).
 """
@@ -25,6 +26,7 @@ from text2sql_rl.sandbox.wire import encode_rows
 
 _BATCH_ROWS = 512
 _REASON_CHARS = 500
+_TYPE_CHARS = 10_000
 _HURT = (duckdb.FatalException, duckdb.InternalException, duckdb.IOException)
 _TABLES = """
     SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database() AND NOT temporary
@@ -108,7 +110,7 @@ def run_statement(cursor: duckdb.DuckDBPyConnection, sql: str, limits: Limits, e
     except duckdb.InterruptException:
         return Run(Outcome.TIMEOUT, reason=_timeout(limits))
     except duckdb.OutOfMemoryException as error:
-        run = Run(Outcome.MEMORY, reason=_reason(error), hurt="memory_limit" not in str(error))
+        run = Run(Outcome.MEMORY, reason=_reason(error), hurt=" used)" not in str(error))
     except MemoryError:
         run = Run(Outcome.MEMORY, reason="no memory left for the rows", hurt=True)
     except duckdb.Error as error:
@@ -125,7 +127,7 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, limits: Limits, expired:
     if cursor.description is None:
         return Run(Outcome.ERROR, reason="the statement has no result")
     columns = tuple(str(column[0]) for column in cursor.description)
-    types = tuple(str(column[1]) for column in cursor.description)
+    types = tuple(str(column[1])[:_TYPE_CHARS] for column in cursor.description)
     chunks: list[bytes] = []
     count = size = 0
     while batch := cursor.fetchmany(min(_BATCH_ROWS, limits.max_rows + 1 - count)):

@@ -35,7 +35,7 @@ _STATE = words(
     " vector_type getenv which_secret test_vector_types checkpoint force_checkpoint"
 )
 _PREFIXES = ("__internal", "pg_", "has_", "inet_", "duckdb_", "current_", "pragma_", "read_", "parquet_", "sniff_")
-_EXCEPT = CLOCKS | {"pg_typeof", "pg_size_pretty", "parquet_scan"}
+_EXCEPT = CLOCKS | {"pg_typeof", "pg_size_pretty"}
 
 TABLE_FUNCTIONS = words("range generate_series unnest json_each json_tree repeat repeat_row")
 """Functions allowed in FROM: each depends on its arguments alone."""
@@ -66,7 +66,7 @@ def split_functions(listed: Iterable[tuple[str, str, bool]]) -> FunctionNames:
     for name, kind, volatile in listed:
         lower = name.lower()
         expression = kind in ("scalar", "aggregate", "window", "macro")
-        if not expression and lower not in TABLE_FUNCTIONS:
+        if kind in ("table", "table_macro") and lower not in TABLE_FUNCTIONS:
             refused.add(lower)
         if expression and (volatile or (lower.startswith(_PREFIXES) and lower not in _EXCEPT)):
             refused.add(lower)

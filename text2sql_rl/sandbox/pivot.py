@@ -1,9 +1,9 @@
 """PIVOT with values taken from the data, made into a text that DuckDB can show as a tree.
 
-In: SQL text of which DuckDB's parser makes several statements. Out: the same text with `IN ('')` written after each
-pivoted expression that has no list of values. DuckDB makes several statements of `PIVOT t ON c USING ...` (it first
-reads the values into a type), and those have no JSON form; with a list of values it is one statement and has one.
-The two texts hold the same tokens but for the lists, so the tables and functions in the second one's tree are
+In: SQL text of which DuckDB's parser makes several statements. Out: the same text with each pivoted expression `c`
+that has no list of values written as `(c) IN ('')`. DuckDB makes several statements of `PIVOT t ON c USING ...` (it
+first reads the values into a type), and those have no JSON form; with a list of values it is one statement and has
+one. The two texts hold the same tokens but for the lists, so the tables and functions in the second one's tree are
 those of the first. The original is what runs.
 
 Not here: the decision (gate.py). A text that this cannot complete stays several statements, and is refused.
@@ -18,7 +18,7 @@ import duckdb
 from text2sql_rl.sandbox.names import words
 
 _ENDS = words("USING GROUP ORDER LIMIT OFFSET UNION EXCEPT INTERSECT WHERE QUALIFY HAVING WINDOW")
-_LIST = b" IN ('') "
+_BEFORE, _AFTER = b" (", b") IN ('') "
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +49,31 @@ def _tokens(sql: str) -> list[_Token]:
 def with_values(sql: str) -> str:
     """`sql` with a list of values after each pivoted expression that lacks one; see the module."""
     tokens = _tokens(sql)
-    places: list[int] = []
+    places: list[tuple[int, bytes]] = []
     for at, token in enumerate(tokens):
         if token.word in ("PIVOT", "PIVOT_WIDER"):
             places += _places(tokens, at + 1)
     encoded = sql.encode()
-    for place in sorted(set(places), reverse=True):
-        encoded = encoded[:place] + _LIST + encoded[place:]
+    for place, text in sorted(set(places), reverse=True):
+        encoded = encoded[:place] + text + encoded[place:]
     return encoded.decode()
 
 
-def _places(tokens: list[_Token], at: int) -> list[int]:
-    """Byte offsets where a list is missing after the pivot clause that begins at token `at`."""
-    depth, seen_on, has_list, end = 0, False, False, 0
+def _places(tokens: list[_Token], at: int) -> list[tuple[int, bytes]]:
+    """What is to be put at which byte offset in the pivot clause that begins at token `at`."""
+    depth, begin, end, has_list = 0, 0, 0, False
     places = []
     for here, token in enumerate(tokens[at:], at):
         word = token.word
         closing = depth == 0 and (word in _ENDS or word in (")", ";"))
-        if seen_on and depth == 0 and (closing or word == ","):
+        if begin and depth == 0 and (closing or word == ","):
             if not has_list:
-                places.append(end)
-            has_list = False
+                places += [(begin, _BEFORE), (end, _AFTER)]
+            has_list, begin = False, tokens[here + 1].start if word == "," else begin
         if closing:
             break
         if depth == 0 and word == "ON":
-            seen_on = True
+            begin = tokens[here + 1].start
         elif depth == 0 and word == "IN":
             has_list = True
         depth += (word in ("(", "[", "{")) - (word in (")", "]", "}"))

@@ -273,7 +273,8 @@ class _Batch:
             process.restart_clock()
         elif kind == b"F":
             head = json.loads(payload)
-            self._finish(process, int(head["n"]), _fault(f"the instance does not open: {head['reason']}"))
+            if not self._retry(slot, process, int(head["n"])):
+                self._finish(process, int(head["n"]), _fault(f"the instance does not open: {head['reason']}"))
         elif kind == b"E":
             parts = wire.unpack_parts(payload)
             head = json.loads(parts[0])
@@ -301,7 +302,7 @@ class _Batch:
         frames, _ = process.read() if process.phase == "run" else ([], False)
         for kind, payload in frames:  # the answer came while this side was not looking
             self._frame(slot, process, kind, payload)
-        if frames or self._processes[slot] is not process:
+        if frames or self._processes[slot] is not process or process.extend():
             return
         process.kill()
         if process.phase == "run" and process.jobs:

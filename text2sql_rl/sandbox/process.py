@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from text2sql_rl.sandbox.limits import Guards, Limits
 
 START_S = 60.0
 OPEN_S = 60.0
+_REAP_S = 5.0
 _READ_BYTES = 1 << 20
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,6 +48,7 @@ class Process:
         self.active: tuple[str, ...] = ()
         self.jobs: deque[int] = deque()
         self.deadline = float("inf")
+        self._extended = False
         self._in, self._out = bytearray(), bytearray()
         self._process = subprocess.Popen(
             [sys.executable, "-s", "-m", "text2sql_rl.sandbox.worker"],
@@ -96,8 +99,15 @@ class Process:
 
     def restart_clock(self) -> None:
         """The job at the head starts now."""
-        self.phase = "run"
+        self.phase, self._extended = "run", False
         self.deadline = time.monotonic() + self._limits.timeout_s + self._limits.grace_s if self.jobs else float("inf")
+
+    def extend(self) -> bool:
+        """Once a job, more time for an answer that has begun to arrive; false when there is none to give."""
+        if self._extended or not self._in:
+            return False
+        self._extended, self.deadline = True, time.monotonic() + self._limits.grace_s
+        return True
 
     def opening(self) -> None:
         """The worker opens an instance: the verifier's own time."""
@@ -129,9 +139,9 @@ class Process:
     def kill(self) -> int:
         """End the process; minus the signal that ended it, or its exit status."""
         self._process.kill()
-        status = self._process.wait()
+        status = self.exit_status(_REAP_S)  # a process stuck in the kernel is left behind rather than waited for
         self.drop()
-        return status
+        return -signal.SIGKILL if status is None else status
 
     def exit_status(self, timeout_s: float) -> int | None:
         """How the process ended by itself, if it does within `timeout_s`."""

@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from text2sql_rl.sandbox.names import TABLE_FUNCTIONS, FunctionNames, refused_table
+from text2sql_rl.sandbox.names import TABLE_FUNCTIONS, VALUE_FUNCTIONS, FunctionNames, refused_table
 
 _FORBIDDEN = (
     exp.DML,
@@ -60,8 +60,8 @@ def check(sql: str, tables: frozenset[str], functions: FunctionNames) -> None:
     """
     try:
         parsed = sqlglot.parse(sql, dialect="duckdb")
-    except (SqlglotError, RecursionError, ValueError):
-        return
+    except (SqlglotError, RecursionError, ValueError, AttributeError, LookupError, TypeError):
+        return  # the last three: sqlglot stumbles over text it was not made for
     _look(parsed, tables, functions)
 
 
@@ -78,18 +78,22 @@ def _look(parsed: Iterable[exp.Expr | None], tables: frozenset[str], functions: 
             raise SecondRefusal(f"is not a read-only query ({node.key}, second parser)")
         if isinstance(node, exp.Table):
             _look_at_table(node, tables, ctes, functions)
-        elif isinstance(node, exp.Anonymous) and node.name.lower() in functions.refused:
-            raise SecondRefusal(f"calls {node.name.lower()}() (second parser)")
-        elif isinstance(node, exp.Func) and functions.refused.intersection(name.lower() for name in node.sql_names()):
-            raise SecondRefusal(f"calls {node.sql_name().lower()}() (second parser)")
+        elif isinstance(node, exp.Func) and (called := _names(node) & functions.refused - VALUE_FUNCTIONS):
+            raise SecondRefusal(f"calls {min(called)}() (second parser)")
+
+
+def _names(node: exp.Func) -> set[str]:
+    """All names under which sqlglot knows this call, lower-cased."""
+    if isinstance(node, exp.Anonymous) or type(node) is exp.Func:
+        return {node.name.lower()}
+    return {name.lower() for name in node.sql_names()}
 
 
 def _look_at_table(node: exp.Table, tables: frozenset[str], ctes: set[str], functions: FunctionNames) -> None:
     if isinstance(node.this, exp.Func):
-        name = (node.this.name if isinstance(node.this, exp.Anonymous) else node.this.sql_name()).lower()
-        known = name in functions.refused or name in functions.allowed
-        if isinstance(node.this, exp.Anonymous) and known and name not in TABLE_FUNCTIONS:
-            raise SecondRefusal(f"calls {name}() in FROM (second parser)")
+        called = _names(node.this)
+        if isinstance(node.this, exp.Anonymous) and called <= functions.allowed - TABLE_FUNCTIONS:
+            raise SecondRefusal(f"calls {min(called)}() in FROM (second parser)")
         return
     name = node.name.lower()
     if name and name not in tables and name not in ctes:

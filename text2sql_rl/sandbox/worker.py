@@ -114,7 +114,14 @@ class Worker:
     def _statement(self, opened: engine.Opened, sql: str) -> tuple[Passage, engine.Run]:
         limit_cpu(2 * (self._limits.timeout_s + self._limits.grace_s) + 5)
         self._watch.deadline = time.monotonic() + self._limits.timeout_s
-        passage = self._passage(opened, sql)
+        try:
+            passage = self._passage(opened, sql)
+        except (MemoryError, duckdb.Error) as error:  # parsing alone has filled the address space, or broken the parser
+            outcome = Outcome.ERROR
+            if isinstance(error, MemoryError | duckdb.OutOfMemoryException):
+                outcome = Outcome.MEMORY
+            passage = Passage(outcome, f"while parsing: {error}"[:500])
+            return passage, engine.Run(outcome, reason=passage.reason, hurt=True)
         if passage.outcome is not Outcome.ROWS:
             return passage, engine.Run(passage.outcome, reason=passage.reason)
         cursor = opened.connection.cursor()
