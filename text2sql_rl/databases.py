@@ -4,9 +4,9 @@ In: a folder with one folder a database, holding `schema.sql` (CREATE TABLE stat
 `rows/TABLE.csv` (see `csv_rows.py`), or one ready file `NAME.duckdb`. Out: `Database` records whose instance 0
 is a read-only DuckDB file, its schema, and a SHA-256 over the source files.
 
-What always holds: a file in the cache is either complete and as it was built (a seal with its digest stands beside it) or
-it is built anew; any number of processes may ask at once; bad content gives one `DataError` with file, line
-and column, and leaves nothing behind. Not here: making rows up, running a candidate's SQL (the sandbox does).
+What always holds: a file in the cache is either complete and as it was built (a seal with its digest stands
+beside it) or it is built anew; any number of processes may ask at once; bad content gives one `DataError` with
+file, line and column, and leaves nothing behind. Not here: making rows up, running a candidate's SQL (the sandbox does).
 """
 
 from __future__ import annotations
