@@ -11,18 +11,22 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from text2sql_rl import __version__
-from text2sql_rl.errors import Text2SqlError
+from text2sql_rl.errors import GoldError, Text2SqlError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from text2sql_rl.config import RunConfig
+    from text2sql_rl.records import Rollout
     from text2sql_rl.runs import RunFolder
 
 app = typer.Typer(
@@ -42,13 +46,22 @@ Overrides = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
 
 
+class Wording(StrEnum):
+    """How a synthesized question may be worded."""
+
+    all = "all"
+    mostly_common = "mostly_common"
+    common = "common"
+
+
 def main() -> None:
     """Run the command line; every error a user can put right is one line on stderr and exit code 2."""
     signal.signal(signal.SIGTERM, _end)
     try:
         app()
     except Text2SqlError as error:
-        sys.stderr.write(f"error: {error}\n")
+        # An engine's message may have lines; an error of ours is one.
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         sys.exit(2)
 
 
@@ -79,7 +92,9 @@ def run(
     config: ConfigPath,
     overrides: Overrides = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete the run folder first and start over.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Stages at once, each on one thread.")] = min(2, os.cpu_count() or 1),
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Stages at once, each on one thread.")] = min(
+        2, os.cpu_count() or 1
+    ),
 ) -> None:
     """Run all stages of a config, skipping what is done; the same command goes on after an interruption."""
     from text2sql_rl.pipeline import run_pipeline
@@ -134,7 +149,9 @@ def control(config: ConfigPath, overrides: Overrides = None) -> None:
 def evaluate(
     config: ConfigPath,
     overrides: Overrides = None,
-    source: Annotated[str, typer.Option(help="The stage to evaluate: base, sft, warmup, grpo or control.")] = "grpo",
+    source: Annotated[
+        str, typer.Option(metavar="STAGE", help="The stage to evaluate: base, sft, warmup, grpo or control.")
+    ] = "grpo",
 ) -> None:
     """Evaluate the policy of one stage on the held-out databases."""
     from text2sql_rl.pipeline.stages import SOURCES
@@ -192,24 +209,78 @@ def _run_stage(name: str, path: Path, overrides: list[str] | None) -> RunFolder:
 
 @app.command()
 def judge(
-    database: Annotated[str, typer.Option(help="The database, a folder of databases/.")] = "",
-    gold: Annotated[str, typer.Option(help="The reference SQL.")] = "",
-    sql: Annotated[str, typer.Option(help="The completion to judge: SQL, with or without text around it.")] = "",
-    cases: Annotated[Path | None, typer.Option(help="Judge a JSONL file of labelled cases instead.")] = None,
-    rule: Annotated[str, typer.Option(help="A rule of rewards/rules: its name or a path.")] = "strict-v1",
+    database: Annotated[str, typer.Option(metavar="NAME", help="The database, a folder of databases/.")] = "",
+    gold: Annotated[str, typer.Option(metavar="SQL", help="The reference SQL.")] = "",
+    sql: Annotated[
+        str, typer.Option(metavar="TEXT", help="The completion to judge: SQL, with or without text around it.")
+    ] = "",
+    cases: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Judge a JSONL file of labelled cases instead.")
+    ] = None,
+    rule: Annotated[
+        str, typer.Option(metavar="RULE", help="A rule of rewards/rules: its name or a path.")
+    ] = "bound-v1",
     as_json: AsJson = False,
 ) -> None:
     """Score one candidate against one gold and tell why, or compare a file of cases with its labels."""
-    from text2sql_rl import cases as casebook
-
     if cases is not None:
-        outcome = casebook.run_cases(cases, rule)
-        _print(outcome.as_dict() if as_json else outcome.words())
+        from text2sql_rl.cases import run_cases
+
+        outcome = run_cases(cases)
+        typer.echo(_json(outcome.as_json()) if as_json else "\n".join(outcome.lines()))
         raise typer.Exit(1 if outcome.missed else 0)
     for name, value in (("--database", database), ("--gold", gold), ("--sql", sql)):
         if not value:
             raise typer.BadParameter("is needed, unless --cases is given.", param_hint=name)
-    _print(casebook.judge_one(database, gold, sql, rule))
+    from text2sql_rl.content import open_store
+    from text2sql_rl.judge import explain, judge_one
+    from text2sql_rl.scoring import load_rule
+
+    rollout = judge_one(gold, sql, open_store().get(database).instances[0], load_rule(rule))
+    if rollout.candidate.sql is not None and rollout.execution is None:
+        raise GoldError(rollout.reward.unscored, field="--gold", fix="Give a gold that runs and is deterministic.")
+    typer.echo(_json(_without_rows(rollout)) if as_json else explain(rollout))
+
+
+def _without_rows(rollout: Rollout) -> dict[str, Any]:
+    execution = replace(rollout.execution, rows=()) if rollout.execution else None
+    return asdict(replace(rollout, execution=execution))
+
+
+# ---- questions ---------------------------------------------------------------------------------------------
+
+
+@app.command()
+def synthesize(
+    databases: Annotated[list[str], typer.Argument(metavar="DATABASE...", help="Folders of databases/.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The JSONL file to write, e.g. data/train/rl.jsonl.")],
+    count: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Questions in all, spread evenly over the databases.")
+    ] = 100,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The same seed gives the same questions.")] = 0,
+    wording: Annotated[
+        Wording, typer.Option(metavar="HOW", help="all: every way of saying a thing; mostly_common; common.")
+    ] = Wording.all,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SHAPE", help="A SQL shape to use; once for each. All where none is given."),
+    ] = None,
+    avoid: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A question file whose texts may not come again; once for each."),
+    ] = None,
+) -> None:
+    """Write questions with checked gold SQL for any database."""
+    from text2sql_rl.content import open_store
+    from text2sql_rl.questions import load_file
+    from text2sql_rl.records import Split
+    from text2sql_rl.synthesis import synthesize_to_file
+
+    taken = [question.text for path in avoid or () for question in load_file(path, Split.TRAIN)]
+    made = synthesize_to_file(
+        open_store(), databases, out, count, seed, wording=wording.value, shapes=shape or (), taken=taken
+    )
+    typer.echo(f"{made} questions: {out}")
 
 
 # ---- rules and the machine ---------------------------------------------------------------------------------
@@ -237,8 +308,8 @@ def doctor() -> None:
     raise typer.Exit(1 if bad else 0)
 
 
-def _print(content: Any) -> None:
-    typer.echo(content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False))
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False)
 
 
 def _console() -> Console:
