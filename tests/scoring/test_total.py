@@ -139,7 +139,7 @@ def test_a_constant_is_legal_where_the_gold_is_one() -> None:
 def test_shaping_is_cut_at_its_bound() -> None:
     rule = BOUND.model_copy(update={"components": {"correct": 0.5, "rows": 0.5}})
     reward = score(ran(10, 1.0), rule)
-    assert item(reward, "binding") == (1.0, pytest.approx(-0.45))
+    assert item(reward, "binding") == pytest.approx((1.0, -0.45))
     assert reward.total == pytest.approx(0.05)
 
 

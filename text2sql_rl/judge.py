@@ -1,0 +1,317 @@
+"""Rooms 4 to 7 in one sentence: extract the candidate, run it, compare it with the gold, score it -> rollout.
+
+In: completions with their questions and databases, and a rule. Out: one `Rollout` each, in the same order; the same
+judge serves training, evaluation and audits. Not here: sampling, groups, logs; and nothing here imports torch.
+
+A candidate that matches on the real rows (instance 0) runs on every other instance of its database as well; it is
+equivalent when it matches on all that their golds can judge. What the verifier itself could not do is unscored, never
+zero, and when that becomes common the judge stops with a `SandboxError` instead of training on nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from types import TracebackType
+from typing import Protocol, Self
+
+from text2sql_rl import __version__
+from text2sql_rl.compare import compare, overall
+from text2sql_rl.errors import RunError, SandboxError
+from text2sql_rl.extract import extract
+from text2sql_rl.gold import prepare_golds
+from text2sql_rl.records import (
+    Candidate,
+    Completion,
+    Database,
+    Execution,
+    Finish,
+    Gold,
+    Instance,
+    Match,
+    Outcome,
+    Question,
+    Reward,
+    Rollout,
+    Split,
+    Verdict,
+)
+from text2sql_rl.sandbox import Job, Limits, Sandbox
+from text2sql_rl.scoring import Evidence, Rule, is_right, score, standing
+
+# Outcomes that depend on the moment are tried again; the others are a property of statement and instance.
+_REPEATABLE = frozenset((Outcome.ROWS, Outcome.ERROR, Outcome.REFUSED))
+_CACHED_EXECUTIONS = 4096
+_CACHED_CELLS = 2000  # larger results are not kept, so that the cache stays within some tens of megabytes
+_CACHED_GOLDS = 20_000
+# The breaker looks at the last executions, at least this many, and trips above this share of faults.
+_BREAKER_WINDOW = 50
+_BREAKER_SHARE = 0.2
+
+
+class Runner(Protocol):
+    """What the judge needs of a sandbox."""
+
+    limits: Limits
+
+    def run(self, jobs: Sequence[Job]) -> tuple[Execution, ...]:
+        """One execution a job, in order."""
+
+    def close(self) -> None:
+        """End the workers."""
+
+
+@dataclass(slots=True)
+class _Case:
+    """One completion on its way through the rooms."""
+
+    question: Question
+    database: Database
+    completion: Completion
+    candidate: Candidate
+    gold: Gold
+    execution: Execution | None = None
+    verdict: Verdict | None = None
+    equivalent: bool = False
+
+
+class Judge:
+    """Judges completions under one rule and one set of limits. A context manager: it owns sandbox workers."""
+
+    def __init__(
+        self, rule: Rule, limits: Limits | None = None, workers: int = 1, *, sandbox: Runner | None = None
+    ) -> None:
+        """Open the sandbox.
+
+        Args:
+            rule: the loaded reward rule.
+            limits: what one statement may use; the sandbox's defaults when left out.
+            workers: sandbox processes; raise it with the processor cores.
+            sandbox: another runner instead of a sandbox of its own; closed with the judge.
+        """
+        self.rule, self.limits = rule, limits or Limits()
+        self._sandbox: Runner = sandbox if sandbox is not None else Sandbox(self.limits, workers)
+        self._executions: OrderedDict[tuple[str, str], Execution] = OrderedDict()
+        self._golds: OrderedDict[tuple[str, str], Gold] = OrderedDict()
+        self._recent_faults: list[bool] = []
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the sandbox."""
+        self.close()
+
+    def close(self) -> None:
+        """End the sandbox's workers."""
+        self._sandbox.close()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Hashes and versions of everything a reward depends on beside the question and the database."""
+        limits = json.dumps(asdict(self.limits), sort_keys=True)
+        return {
+            "package": __version__,
+            "rule": self.rule.name,
+            "rule_sha256": self.rule.sha256,
+            "limits": limits,
+            "limits_sha256": hashlib.sha256(limits.encode()).hexdigest(),
+            "engine": f"duckdb {version('duckdb')}",
+            "parser": f"sqlglot {version('sqlglot')}",
+        }
+
+    def prepare(self, items: Sequence[tuple[Question, Database]]) -> dict[str, Gold]:
+        """Prepare golds on the real rows; a gold that was prepared before is not run again.
+
+        Returns:
+            Question id -> its gold on instance 0. A gold that cannot judge says why in `unverifiable`.
+        """
+        golds = self._prepared([(database.instances[0], question.gold_sql) for question, database in items])
+        return {question.id: gold for (question, _), gold in zip(items, golds, strict=True)}
+
+    def judge(self, items: Sequence[tuple[Question, Database, Completion]]) -> tuple[Rollout, ...]:
+        """Judge one batch.
+
+        Args:
+            items: completions with their question and its database, in any mixture.
+
+        Returns:
+            One rollout an item, in order. A candidate's fault is an outcome, never an exception.
+
+        Raises:
+            RunError: a completion of another question, or a question of another database.
+            SandboxError: too many of the last executions were the verifier's own faults.
+        """
+        for question, database, completion in items:
+            _refuse_strangers(question, database, completion)
+        golds = self._prepared([(database.instances[0], question.gold_sql) for question, database, _ in items])
+        cases = [
+            _Case(question, database, completion, extract(completion.text), gold)
+            for (question, database, completion), gold in zip(items, golds, strict=True)
+        ]
+        self._run_on_real_rows(cases)
+        self._break_on_faults(cases)
+        self._run_on_other_instances(cases)
+        return tuple(self._rollout(case) for case in cases)
+
+    def _run_on_real_rows(self, cases: Sequence[_Case]) -> None:
+        runnable = [case for case in cases if case.candidate.sql is not None and not case.gold.unverifiable]
+        executions = self._run([Job(case.database.instances[0], case.candidate.sql or "") for case in runnable])
+        for case, execution in zip(runnable, executions, strict=True):
+            case.execution = execution
+            case.verdict = compare(case.gold, execution)
+            case.equivalent = case.verdict.match is Match.MATCH
+
+    def _run_on_other_instances(self, cases: Sequence[_Case]) -> None:
+        """Take equivalence back from candidates that other rows of the schema tell apart from the gold."""
+        matched = [case for case in cases if case.equivalent]
+        pairs = [(case, instance) for case in matched for instance in case.database.instances[1:]]
+        golds = self._prepared([(instance, case.question.gold_sql) for case, instance in pairs])
+        executions = self._run([Job(instance, case.candidate.sql or "") for case, instance in pairs])
+        verdicts: dict[int, list[Verdict]] = {id(case): [case.verdict] for case in matched if case.verdict}
+        for (case, _), gold, execution in zip(pairs, golds, executions, strict=True):
+            verdicts[id(case)].append(compare(gold, execution))
+        for case in matched:
+            own = verdicts[id(case)]
+            # A sandbox that fails proves nothing either way; a gold that cannot judge other rows is just left out.
+            fault = next((verdict for verdict in own if verdict.code == Outcome.FAULT.value), None)
+            case.verdict = fault or overall(own)
+            case.equivalent = case.verdict.match is Match.MATCH
+
+    def _rollout(self, case: _Case) -> Rollout:
+        evidence = Evidence(
+            candidate=case.candidate,
+            execution=case.execution,
+            gold=case.gold,
+            verdict=case.verdict,
+            finish=case.completion.finish,
+            equivalent=case.equivalent,
+        )
+        reward = score(evidence, self.rule)
+        rows = len(case.execution.rows) if case.execution and case.execution.outcome is Outcome.ROWS else None
+        return Rollout(
+            question_id=case.question.id,
+            database=case.database.name,
+            completion=case.completion,
+            candidate=case.candidate,
+            execution=case.execution,
+            verdict=case.verdict,
+            reward=reward,
+            cause=_cause(evidence, reward, self.rule),
+            equivalent=reward.total is not None and is_right(evidence),
+            gold_rows=len(case.gold.execution.rows),
+            rows=rows,
+        )
+
+    # ---- caches ----------------------------------------------------------------------------------------------
+
+    def _prepared(self, pairs: Sequence[tuple[Instance, str]]) -> list[Gold]:
+        keys = [(instance.sha256, sql) for instance, sql in pairs]
+        missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in self._golds}
+        fresh = dict(zip(missing, prepare_golds(list(missing.values()), self._sandbox), strict=True)) if missing else {}
+        golds = [fresh[key] if key in fresh else self._golds[key] for key in keys]
+        for key, gold in fresh.items():
+            # A gold that failed through the verifier's fault may well run the next time.
+            if gold.execution.outcome in _REPEATABLE:
+                self._golds[key] = gold
+        _shrink(self._golds, _CACHED_GOLDS)
+        return golds
+
+    def _run(self, jobs: Sequence[Job]) -> list[Execution]:
+        keys = [(job.instance.sha256, job.sql) for job in jobs]
+        known = {key: self._executions[key] for key in keys if key in self._executions}
+        missing = {key: job for key, job in zip(keys, jobs, strict=True) if key not in known}
+        if missing:
+            fresh = dict(zip(missing, self._sandbox.run(list(missing.values())), strict=True))
+            known.update(fresh)
+        for key, execution in known.items():
+            small = len(execution.rows) * len(execution.columns) <= _CACHED_CELLS
+            if execution.outcome in _REPEATABLE and small:
+                self._executions[key] = execution
+                self._executions.move_to_end(key)
+        _shrink(self._executions, _CACHED_EXECUTIONS)
+        return [known[key] for key in keys]
+
+    def _break_on_faults(self, cases: Iterable[_Case]) -> None:
+        """Stop when the verifier fails often: unscored completions teach nothing, and nobody would notice."""
+        batch = [
+            case.gold.execution.outcome is Outcome.FAULT
+            or (case.execution is not None and case.execution.outcome is Outcome.FAULT)
+            for case in cases
+            if case.candidate.sql is not None
+        ]
+        self._recent_faults = (self._recent_faults + batch)[-max(len(batch), 4 * _BREAKER_WINDOW) :]
+        faults, seen = sum(self._recent_faults), len(self._recent_faults)
+        if seen >= _BREAKER_WINDOW and faults > _BREAKER_SHARE * seen:
+            why = next((case.execution.reason for case in cases if case.execution and case.execution.reason), "")
+            problem = f"the sandbox failed on {faults} of the last {seen} candidates"
+            raise SandboxError(f"{problem} ({why})" if why else problem, fix="Run `text2sql-rl doctor`")
+
+
+def judge_one(gold_sql: str, text: str, instance: Instance, rule: Rule, limits: Limits | None = None) -> Rollout:
+    """Judge one text against one gold on one instance, in a sandbox of its own.
+
+    Args:
+        gold_sql: the reference SQL.
+        text: a completion, or just SQL.
+        instance: the rows to run both on.
+        rule: the loaded rule.
+        limits: what one statement may use.
+    """
+    question = Question(id="one", database=instance.database, text="", gold_sql=gold_sql, split=Split.DEV, role="one")
+    database = Database(name=instance.database, tables=(), instances=(instance,))
+    completion = Completion(question_id="one", text=text, raw=text, finish=Finish.STOP, tokens=0)
+    with Judge(rule, limits) as judge:
+        return judge.judge([(question, database, completion)])[0]
+
+
+def rescore(rollout: Rollout, rule: Rule) -> Reward:
+    """Recompute a reward from a rollout as the log keeps it, under the same rule or another one.
+
+    Nothing runs and no rows are needed: verdict, counts and outcome are all that a rule can depend on. What was
+    unscored stays unscored.
+    """
+    if rollout.reward.total is None:
+        return Reward(total=None, unscored=rollout.reward.unscored, rule=rule.name, rule_sha256=rule.sha256)
+    execution, verdict = rollout.execution, rollout.verdict
+    if execution is not None and verdict is not None:
+        # A constant is one only where the gold reads a table, which the verdict's code tells and the log does not.
+        reads_tables = verdict.code != "constant"
+        execution = replace(execution, rows=((),) * (rollout.rows or 0), reads_tables=reads_tables)
+    evidence = Evidence(
+        candidate=rollout.candidate,
+        execution=execution,
+        gold=Gold(sql="", execution=Execution(outcome=Outcome.ROWS, rows=((),) * rollout.gold_rows)),
+        verdict=verdict,
+        finish=rollout.completion.finish,
+        equivalent=verdict is not None and verdict.match is Match.MATCH,
+    )
+    return score(evidence, rule)
+
+
+def _cause(evidence: Evidence, reward: Reward, rule: Rule) -> str:
+    if reward.total is None:
+        return "unscored"
+    place = standing(evidence, rule.ratio)
+    return "truncated" if evidence.finish is Finish.LENGTH and place != "equivalent" else place
+
+
+def _refuse_strangers(question: Question, database: Database, completion: Completion) -> None:
+    if completion.question_id != question.id:
+        problem = f"a completion of question {completion.question_id!r} is judged as one of {question.id!r}"
+        raise RunError(problem, field="question_id", fix="Pair completions with their own questions")
+    if question.database != database.name:
+        problem = f"question {question.id!r} is about {question.database!r}, not {database.name!r}"
+        raise RunError(problem, field="database", fix="Judge it on its own database")
+
+
+def _shrink(cache: OrderedDict[tuple[str, str], Gold] | OrderedDict[tuple[str, str], Execution], size: int) -> None:
+    while len(cache) > size:
+        cache.popitem(last=False)
