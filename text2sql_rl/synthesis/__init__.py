@@ -66,7 +66,7 @@ def synthesize(
     r = Random(f"{seed} {database.name} {role}")
     found: list[Question] = []
     with bench(database) as proof:
-        maker = Maker(profile(database), proof, r, {_gist(text) for text in taken})
+        maker = Maker(profile(database), proof, r, {gist(text) for text in taken})
         while len(found) < count and chosen:
             # One question a shape and round; a shape the database has no more of leaves.
             for shape in r.sample(chosen, len(chosen)):
@@ -104,7 +104,7 @@ def synthesize_to_file(
     if not names or count < 1:
         raise DataError("needs at least one database and a count of one or more", file=out)
     split = Split(out.parent.name) if out.parent.name in {s.value for s in Split} else Split.TRAIN
-    texts = sorted({_gist(text) for text in taken})
+    texts = sorted({gist(text) for text in taken})
     arguments = repr(
         (list(names), count, seed, wording, sorted(shapes), hashlib.sha256(repr(texts).encode()).hexdigest())
     )
@@ -168,7 +168,7 @@ class Maker:
             text = self._text(shape, draft, wording)
             if text is None or self._fault(draft.sql):
                 continue
-            self.gists.add(_gist(text))
+            self.gists.add(gist(text))
             self.uses[draft.sql] += 1
             return Question(
                 id="",
@@ -190,10 +190,10 @@ class Maker:
     def _text(self, shape: Shape, draft: Draft, wording: Wording) -> str | None:
         common = self.r.random() < _COMMON_SHARE[wording]
         text = say(replace(shape.forms, slots=draft.slots), self.r, common=common)
-        return text if len(text) <= _MAX_QUESTION_CHARS and _gist(text) not in self.gists else None
+        return text if len(text) <= _MAX_QUESTION_CHARS and gist(text) not in self.gists else None
 
 
-def _gist(text: str) -> str:
+def gist(text: str) -> str:
     """What two near-duplicate texts share: their words without case, punctuation and order."""
     return " ".join(sorted(re.findall(r"\w+", text.lower())))
 

@@ -77,7 +77,7 @@ class Bench:
             return None
         return [tuple(_comparable(value) for value in row) for row in found]
 
-    def _cuts_tie(self, tree: exp.Expression) -> bool:
+    def _cuts_tie(self, tree: exp.Expr) -> bool:
         """Whether the last row kept ties with the first row cut, or LIMIT cuts nothing."""
         wider = tree.copy()
         count = int(tree.args["limit"].expression.name)

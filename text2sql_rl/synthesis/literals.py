@@ -42,6 +42,7 @@ def _plain(value: Any) -> str:
 def _digits(value: int | float | Decimal) -> str:
     if isinstance(value, int):
         return str(value)
-    if value == value.__trunc__() and abs(value) < 1e15:
-        return str(int(value))
+    whole = int(value)
+    if -(10**15) < whole < 10**15 and whole == value:
+        return str(whole)
     return f"{value.normalize():f}" if isinstance(value, Decimal) else repr(value)

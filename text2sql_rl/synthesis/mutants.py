@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from sqlglot import exp, parse_one
 
 # What turns into what. > into >= is told apart where the literal is a value that occurs, so only there.
-_COMPARISONS: Mapping[type[exp.Expression], tuple[type[exp.Expression], ...]] = {
+_COMPARISONS: Mapping[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
     exp.GT: (exp.GTE, exp.LT),
     exp.GTE: (exp.GT, exp.LTE),
     exp.LT: (exp.LTE, exp.GT),
@@ -20,13 +20,13 @@ _COMPARISONS: Mapping[type[exp.Expression], tuple[type[exp.Expression], ...]] = 
     exp.NEQ: (exp.EQ,),
 }
 _BOUNDARIES = {(exp.GT, exp.GTE), (exp.GTE, exp.GT), (exp.LT, exp.LTE), (exp.LTE, exp.LT)}
-_AGGREGATES: Mapping[type[exp.Expression], type[exp.Expression]] = {
+_AGGREGATES: Mapping[type[exp.Expr], type[exp.Expr]] = {
     exp.Avg: exp.Sum,
     exp.Sum: exp.Avg,
     exp.Max: exp.Min,
     exp.Min: exp.Max,
 }
-_SETS: Mapping[type[exp.Expression], tuple[type[exp.Expression], ...]] = {
+_SETS: Mapping[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
     exp.Union: (exp.Intersect,),
     exp.Intersect: (exp.Union, exp.Except),
     exp.Except: (exp.Union, exp.Intersect),
@@ -43,9 +43,7 @@ def mutants(sql: str, columns: Columns) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in found if text != gold))
 
 
-def _each(
-    tree: exp.Expression, kind: type[exp.Expression], change: Callable[[exp.Expression], bool]
-) -> Iterator[exp.Expression]:
+def _each(tree: exp.Expr, kind: type[exp.Expr], change: Callable[[exp.Expr], bool]) -> Iterator[exp.Expr]:
     """For every node of the kind: a copy of the tree in which only that node was changed."""
     for index in range(len(list(tree.find_all(kind)))):
         copy = tree.copy()
@@ -53,29 +51,33 @@ def _each(
             yield copy
 
 
-def _dropped_predicates(tree: exp.Expression, columns: Columns) -> Iterator[exp.Expression]:
-    def drop(node: exp.Expression) -> bool:
+def _dropped_predicates(tree: exp.Expr, columns: Columns) -> Iterator[exp.Expr]:
+    def drop(node: exp.Expr) -> bool:
         node.pop()
         return True
 
     for kind in (exp.Where, exp.Having):
         yield from _each(tree, kind, drop)
-    for kind in (exp.And, exp.Or):
-        for side in ("this", "expression"):
-            yield from _each(tree, kind, lambda node, side=side: bool(node.replace(node.args[side])))  # type: ignore[misc]
-        swapped = exp.Or if kind is exp.And else exp.And
-        yield from _each(
-            tree,
-            kind,
-            lambda node, swapped=swapped: bool(node.replace(swapped(this=node.this, expression=node.expression))),  # type: ignore[misc]
-        )
+    for side in ("this", "expression"):
+
+        def keep(node: exp.Expr, side: str = side) -> bool:
+            return bool(node.replace(node.args[side]))
+
+        yield from _each(tree, exp.And, keep)
+        yield from _each(tree, exp.Or, keep)
+    for junction, other in ((exp.And, exp.Or), (exp.Or, exp.And)):
+
+        def swap(node: exp.Expr, other: type[exp.Expr] = other) -> bool:
+            return bool(node.replace(other(this=node.this, expression=node.expression)))
+
+        yield from _each(tree, junction, swap)
 
 
-def _flipped_comparisons(tree: exp.Expression, columns: Columns) -> Iterator[exp.Expression]:
+def _flipped_comparisons(tree: exp.Expr, columns: Columns) -> Iterator[exp.Expr]:
     for kind, others in _COMPARISONS.items():
         for other in others:
 
-            def flip(node: exp.Expression, other: type[exp.Expression] = other) -> bool:
+            def flip(node: exp.Expr, other: type[exp.Expr] = other) -> bool:
                 if node.find_ancestor(exp.Join) or isinstance(node.expression, exp.Column):
                     return False
                 if (type(node), other) in _BOUNDARIES and not (
@@ -87,7 +89,7 @@ def _flipped_comparisons(tree: exp.Expression, columns: Columns) -> Iterator[exp
             yield from _each(tree, kind, flip)
     for kind in (exp.Like, exp.In, exp.Is, exp.Exists, exp.Between):
 
-        def negate(node: exp.Expression) -> bool:
+        def negate(node: exp.Expr) -> bool:
             parent = node.parent
             if isinstance(parent, exp.Not):
                 return bool(parent.replace(node.copy()))
@@ -96,17 +98,21 @@ def _flipped_comparisons(tree: exp.Expression, columns: Columns) -> Iterator[exp
         yield from _each(tree, kind, negate)
 
 
-def _changed_aggregates(tree: exp.Expression, columns: Columns) -> Iterator[exp.Expression]:
+def _changed_aggregates(tree: exp.Expr, columns: Columns) -> Iterator[exp.Expr]:
     for kind, other in _AGGREGATES.items():
-        yield from _each(tree, kind, lambda node, other=other: bool(node.replace(other(this=node.this))))  # type: ignore[misc]
 
-    def all_rows(node: exp.Expression) -> bool:
+        def change(node: exp.Expr, other: type[exp.Expr] = other) -> bool:
+            return bool(node.replace(other(this=node.this)))
+
+        yield from _each(tree, kind, change)
+
+    def all_rows(node: exp.Expr) -> bool:
         return isinstance(node.this, exp.Distinct) and bool(node.replace(exp.Count(this=exp.Star())))
 
     yield from _each(tree, exp.Count, all_rows)
 
 
-def _other_columns(tree: exp.Expression, columns: Columns) -> Iterator[exp.Expression]:
+def _other_columns(tree: exp.Expr, columns: Columns) -> Iterator[exp.Expr]:
     """Every plain column that the outer query shows is replaced by one other column of its table."""
     select = tree.find(exp.Select)
     if select is None:
@@ -126,17 +132,17 @@ def _other_columns(tree: exp.Expression, columns: Columns) -> Iterator[exp.Expre
                     yield copy
 
 
-def _changed_order(tree: exp.Expression, columns: Columns) -> Iterator[exp.Expression]:
-    def flip(node: exp.Expression) -> bool:
+def _changed_order(tree: exp.Expr, columns: Columns) -> Iterator[exp.Expr]:
+    def flip(node: exp.Expr) -> bool:
         node.set("desc", not node.args.get("desc"))
         node.set("nulls_first", False)
         return True
 
-    def drop(node: exp.Expression) -> bool:
+    def drop(node: exp.Expr) -> bool:
         node.pop()
         return True
 
-    def one_more(node: exp.Expression) -> bool:
+    def one_more(node: exp.Expr) -> bool:
         node.set("expression", exp.Literal.number(int(node.expression.name) + 1))
         return True
 
@@ -145,24 +151,24 @@ def _changed_order(tree: exp.Expression, columns: Columns) -> Iterator[exp.Expre
     yield from _each(tree, exp.Limit, one_more)
 
 
-def _dropped_distinct(tree: exp.Expression, columns: Columns) -> Iterator[exp.Expression]:
-    def drop(node: exp.Expression) -> bool:
+def _dropped_distinct(tree: exp.Expr, columns: Columns) -> Iterator[exp.Expr]:
+    def drop(node: exp.Expr) -> bool:
         return isinstance(node.parent, exp.Select) and bool(node.pop())
 
     yield from _each(tree, exp.Distinct, drop)
 
 
-def _wrong_joins(tree: exp.Expression, columns: Columns) -> Iterator[exp.Expression]:
+def _wrong_joins(tree: exp.Expr, columns: Columns) -> Iterator[exp.Expr]:
     """A join without its condition."""
 
-    def cross(node: exp.Expression) -> bool:
+    def cross(node: exp.Expr) -> bool:
         node.set("on", exp.true())
         return True
 
     yield from _each(tree, exp.Join, cross)
 
 
-def _changed_sets(tree: exp.Expression, columns: Columns) -> Iterator[exp.Expression]:
+def _changed_sets(tree: exp.Expr, columns: Columns) -> Iterator[exp.Expr]:
     for other in _SETS.get(type(tree), ()):
         yield other(this=tree.this.copy(), expression=tree.expression.copy(), distinct=True)
     if isinstance(tree, exp.SetOperation):
@@ -171,7 +177,7 @@ def _changed_sets(tree: exp.Expression, columns: Columns) -> Iterator[exp.Expres
             yield exp.Except(this=tree.expression.copy(), expression=tree.this.copy(), distinct=True)
 
 
-_MAKERS: tuple[Callable[[exp.Expression, Columns], Iterator[exp.Expression]], ...] = (
+_MAKERS: tuple[Callable[[exp.Expr, Columns], Iterator[exp.Expr]], ...] = (
     _dropped_predicates,
     _flipped_comparisons,
     _changed_aggregates,

@@ -6,7 +6,9 @@ foreign keys that are the only link between two different tables. Not here: choo
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -21,6 +23,7 @@ from text2sql_rl.synthesis.words import plural, singular, words_of
 _MAX_VALUES = 400
 _MAX_LITERAL_CHARS = 50
 _NUMBERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL.*")
+_YEARS = range(1600, 2101)
 _NO_MEASURE = {"id", "no", "nr", "number", "code", "year", "position", "rank", "key", "zip", "phone", "lat", "lon"}
 
 
@@ -59,14 +62,16 @@ class ColumnProfile:
 
     @property
     def year(self) -> bool:
-        """Whether it is a number that counts calendar years."""
-        return self.kind == "number" and "year" in self.words.split(" ")
+        """Whether it is a number that counts calendar years, by its name or because all values look like years."""
+        if self.kind != "number" or not self.values:
+            return False
+        return "year" in self.words.split(" ") or all(v in _YEARS for v in self.values)
 
     @property
     def measure(self) -> bool:
         """Whether sums and averages of it mean something."""
         named = _NO_MEASURE.isdisjoint(self.words.split(" "))
-        return self.kind == "number" and not self.key and named and self.distinct >= 4
+        return self.kind == "number" and not self.key and named and not self.year and self.distinct >= 4
 
     @property
     def literals(self) -> tuple[Any, ...]:
@@ -115,11 +120,17 @@ class Profile:
 
 
 def profile(database: Database) -> Profile:
-    """Reads the profile of a database from its instance 0; tables without rows are left out."""
+    """Reads the profile of a database from its instance 0.
+
+    Left out are tables without rows, and tables and columns that words cannot tell apart (`order` and `orders`).
+    """
+    spoken = Counter(plural(words_of(t.name)) for t in database.tables)
     with open_read_only(database.instances[0].path) as connection:
         reserved = _reserved(connection)
         tables = {
-            t.name: _table(connection, t, reserved) for t in database.tables if t.rows and t.columns and t.name.strip()
+            t.name: _table(connection, t, reserved)
+            for t in database.tables
+            if t.rows and t.columns and spoken[plural(words_of(t.name))] == 1
         }
         relations = []
         for table in database.tables:
@@ -151,13 +162,18 @@ def identifier(name: str, reserved: frozenset[str]) -> str:
 def _table(connection: duckdb.DuckDBPyConnection, table: Table, reserved: frozenset[str]) -> TableProfile:
     keys = {c.name for c in table.columns if c.primary_key} | {n for k in table.foreign_keys for n in k.columns}
     words = words_of(table.name)
+    spoken = Counter(words_of(c.name) for c in table.columns)
     return TableProfile(
         name=table.name,
         sql=identifier(table.name, reserved),
         one=singular(words),
         many=plural(words),
         rows=table.rows,
-        columns=tuple(_column(connection, table, c, c.name in keys, reserved) for c in table.columns),
+        columns=tuple(
+            _column(connection, table, c, c.name in keys, reserved)
+            for c in table.columns
+            if spoken[words_of(c.name)] == 1 or c.name in keys
+        ),
     )
 
 
@@ -171,9 +187,10 @@ def _column(
         counts = connection.execute(f"SELECT count(DISTINCT {name}), count({name}) FROM {source}").fetchone()
         distinct, known = counts or (0, 0)
         found = connection.execute(
-            f"SELECT {name} FROM {source} WHERE {name} IS NOT NULL GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT {_MAX_VALUES}"
+            f"SELECT {name} FROM {source} WHERE {name} IS NOT NULL "
+            f"GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT {_MAX_VALUES}"
         ).fetchall()
-        values = tuple(row[0] for row in found)
+        values = tuple(row[0] for row in found if not isinstance(row[0], float) or math.isfinite(row[0]))
     plain = identifier(column.name, reserved)
     return ColumnProfile(
         table=table.name,
@@ -194,7 +211,7 @@ def _column(
 def _kind(type_name: str) -> str:
     if _NUMBERS.fullmatch(type_name):
         return "number"
-    if type_name.startswith(("VARCHAR", "ENUM")):
+    if type_name == "VARCHAR" or (type_name.startswith("ENUM(") and type_name.endswith(")")):
         return "text"
     return {"DATE": "date", "TIMESTAMP": "timestamp", "BOOLEAN": "boolean"}.get(type_name, "other")
 

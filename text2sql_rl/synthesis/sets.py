@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from text2sql_rl.databases import DatabaseStore
 from text2sql_rl.errors import DataError
-from text2sql_rl.questions import dump_line
+from text2sql_rl.questions import dump_line, load_file
 from text2sql_rl.records import Question, Split
-from text2sql_rl.synthesis import Maker, Wording, write_lines
+from text2sql_rl.synthesis import Maker, Wording, gist, write_lines
 from text2sql_rl.synthesis.bench import bench
 from text2sql_rl.synthesis.profile import profile
 from text2sql_rl.synthesis.shape import Shape
@@ -72,14 +72,18 @@ def load_recipe(path: Path) -> Recipe:
 
 
 def write_sets(store: DatabaseStore, out: Path, recipe: Recipe) -> dict[str, int]:
-    """Writes every set of the recipe under `out` and returns their sizes by file; nothing is written if one falls short.
+    """Writes every set of the recipe under `out`, or none if one falls short; returns their sizes by file.
+
+    Texts of other question sets that lie under `out` already do not come again.
 
     Raises:
         DataError: an unknown or bad database, or databases that do not hold so many questions.
         OSError: `out` cannot be written.
     """
     made: dict[str, list[Question]] = {}
-    gists: set[str] = set()
+    made_here = {plan.file for plan in recipe.sets}
+    others = [p for p in sorted(out.glob("*/*.jsonl")) if p.relative_to(out).as_posix() not in made_here]
+    gists = {gist(q.text) for path in others for q in load_file(path, Split(path.parent.name))}
     for group, names in recipe.groups.items():
         r = Random(f"{recipe.seed} {group}")
         with ExitStack() as stack:
@@ -134,7 +138,7 @@ def _spread(
     used: Counter[str] | None = None,
     rounds: int | None = 1,
 ) -> list[Question]:
-    """Goes through the shapes round by round; each time the database with the fewest questions so far is asked first."""
+    """Goes through the shapes round by round; the database with the fewest questions so far is asked first."""
     used = used if used is not None else Counter()
     dry: set[tuple[str, str]] = set()
     found: list[Question] = []

@@ -73,12 +73,17 @@ def link_slots(relation: Relation) -> dict[str, str | Phrase]:
 
 def join(relation: Relation) -> str:
     """`child INNER JOIN parent ON child.key = parent.target`."""
-    return f"{relation.child.sql} INNER JOIN {relation.parent.sql} ON {relation.key.qualified} = {relation.target.qualified}"
+    on = f"{relation.key.qualified} = {relation.target.qualified}"
+    return f"{relation.child.sql} INNER JOIN {relation.parent.sql} ON {on}"
 
 
 def owned(owner: TableProfile, column: ColumnProfile) -> str:
-    """The column's words after its table's name, which is not said twice ("horse sex", "horse name")."""
-    return column.words if column.words.startswith(owner.one) else f"{owner.one} {column.words}"
+    """The column's words after its table's name; no word comes twice ("horse sex", "horse name", "wind farm code")."""
+    if f"{column.words} ".startswith(f"{owner.one} "):
+        return column.words
+    first, _, rest = column.words.partition(" ")
+    overlap = rest and owner.one.split(" ")[-1] == first
+    return f"{owner.one} {rest if overlap else column.words}"
 
 
 def among(column: ColumnProfile, owner: TableProfile, *others: TableProfile) -> str:

@@ -8,7 +8,14 @@ from __future__ import annotations
 import re
 
 _INVARIANT = {"species", "series", "staff", "equipment", "aircraft", "sheep", "fish", "information", "data", "news"}
-_IRREGULAR = {"person": "people", "man": "men", "woman": "women", "child": "children", "mouse": "mice"}
+_IRREGULAR = {
+    "person": "people",
+    "man": "men",
+    "woman": "women",
+    "child": "children",
+    "mouse": "mice",
+    "volcano": "volcanoes",
+}
 _SINGULAR_S = ("ss", "us", "is", "os")
 
 
