@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -128,6 +129,19 @@ def test_padding_around_a_block_changes_nothing_but_cleanness(before: str, after
 def test_repeating_the_answer_never_makes_another_one(times: int) -> None:
     candidate = extract(f"```sql\n{SQL}\n```\n" * times)
     assert (candidate.sql, candidate.answers, candidate.clean) == (SQL, 1, False)
+
+
+@given(
+    st.lists(st.sampled_from((" ", "\n", "\t", " /* a; b */ ", " -- c; 'd\n")), min_size=3, max_size=3),
+    st.sampled_from((str.upper, str.lower, str.title)),
+)
+@settings(max_examples=60, deadline=None)
+def test_case_space_and_comments_do_not_make_another_answer(gaps: list[str], case: Callable[[str], str]) -> None:
+    again = gaps[0].join((case("select"), "*", case("from"))) + f"{gaps[1]}t {case('where')} a = 'X;y'{gaps[2]}"
+    candidate = extract(f"```sql\nSELECT * FROM t WHERE a = 'X;y'\n```\n```sql\n{again}\n```")
+    assert (candidate.sql, candidate.answers, candidate.clean) == ("SELECT * FROM t WHERE a = 'X;y'", 1, False)
+    other = extract(f"```sql\nSELECT * FROM t WHERE a = 'x;y'\n```\n```sql\n{again}\n```")
+    assert other.answers == 2
 
 
 @given(st.text(alphabet="`'\"$;-/*<>\\ \nEesqlanwrthik/SELECT1,", max_size=120))

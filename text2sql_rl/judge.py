@@ -164,9 +164,13 @@ class Judge:
     def _run_on_real_rows(self, cases: Sequence[_Case]) -> None:
         runnable = [case for case in cases if case.candidate.sql is not None and not case.gold.unverifiable]
         executions = self._run([Job(case.database.instances[0], case.candidate.sql or "") for case in runnable])
+        # A policy repeats itself: the same execution against the same gold is compared once a batch.
+        verdicts: dict[tuple[int, int], Verdict] = {}
         for case, execution in zip(runnable, executions, strict=True):
-            case.execution = execution
-            case.verdict = compare(case.gold, execution)
+            pair = (id(case.gold), id(execution))
+            if pair not in verdicts:
+                verdicts[pair] = compare(case.gold, execution)
+            case.execution, case.verdict = execution, verdicts[pair]
             case.equivalent = case.verdict.match is Match.MATCH
 
     def _run_on_other_instances(self, cases: Sequence[_Case]) -> None:

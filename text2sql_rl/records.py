@@ -270,8 +270,8 @@ class Rollout:
     """One judged completion; one row of the rollout log.
 
     `cause` is the one word under which it is counted: equivalent, near, wrong, empty, row_count, error,
-    timeout, no_answer, refused, truncated, unscored. `equivalent` is true when the verdict is a match on
-    every instance. `rows` is None where nothing ran to an end.
+    constant, timeout, no_answer, refused, truncated, unscored. `equivalent` is true when the completion's one
+    answer is a match on every instance and reads the database. `rows` is None where nothing ran to an end.
     """
 
     question_id: str
