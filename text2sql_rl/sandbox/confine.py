@@ -20,6 +20,7 @@ import platform
 import resource
 import struct
 import sys
+import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -33,6 +34,8 @@ _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
 
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_MEMORY_FILES = ("/proc/self/cgroup", "/proc/self/mountinfo", "/proc/meminfo", "/sys/fs/cgroup")
+"""What DuckDB reads when it opens a database, to learn how much memory there is."""
 _FS_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 
 # ---- seccomp: linux/filter.h, linux/seccomp.h; numbers of asm/unistd_64.h --------------------------------------
@@ -118,24 +121,27 @@ def _landlock(libc: ctypes.CDLL, folders: Iterable[Path]) -> int:
     if ruleset < 0:
         return 0
     try:
-        for folder in [*folders, *_python_folders()]:
-            _allow_reading(libc, ruleset, folder)
+        for path in [*folders, *_python_folders(), *map(Path, _MEMORY_FILES)]:
+            if path.exists():
+                _allow_reading(libc, ruleset, path)
         return abi if libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0) == 0 else 0
     finally:
         os.close(ruleset)
 
 
 def _python_folders() -> list[Path]:
-    """What the interpreter may still have to import or read; the package's parent folder is not among them."""
+    """What the interpreter may still have to import or read: its libraries, this package, the time zones."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    folders = {Path(sysconfig.get_path(name)).resolve() for name in names}
     package = Path(__file__).resolve().parents[1]
-    folders = {Path(entry).resolve() for entry in sys.path if entry} - {package.parent}
-    return [folder for folder in [*folders, package, Path("/usr/share/zoneinfo")] if folder.is_dir()]
+    return [*folders, package, Path("/usr/share/zoneinfo")]
 
 
-def _allow_reading(libc: ctypes.CDLL, ruleset: int, folder: Path) -> None:
-    handle = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+def _allow_reading(libc: ctypes.CDLL, ruleset: int, path: Path) -> None:
+    rights = _READ_FILE | _READ_DIR if path.is_dir() else _READ_FILE
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        libc.syscall(_LANDLOCK_ADD, ruleset, 1, struct.pack("=Qi", _READ_FILE | _READ_DIR, handle), 0)
+        libc.syscall(_LANDLOCK_ADD, ruleset, 1, struct.pack("=Qi", rights, handle), 0)
     finally:
         os.close(handle)
 

@@ -21,6 +21,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -136,6 +137,7 @@ class _Batch:
         self._results: dict[int, Execution] = {}
         self._deaths: dict[int, int] = {}
         self._alone: deque[int] = deque()
+        self._unopenable: set[Path] = set()
         self._failed_starts = 0
         numbers: dict[tuple[Path, str, str], int] = {}
         self._jobs: list[Job] = []
@@ -248,7 +250,8 @@ class _Batch:
         try:
             frames, ended = process.read()
             for kind, payload in frames:
-                self._frame(slot, process, kind, payload)
+                if self._processes[slot] is process:
+                    self._frame(slot, process, kind, payload)
         except (wire.WireError, ValueError, KeyError, TypeError, IndexError, RecursionError):
             if self._processes[slot] is process:  # it speaks nonsense: something has taken it over
                 process.kill()
@@ -267,13 +270,19 @@ class _Batch:
             process.active = tuple(json.loads(payload))
             self._failed_starts = 0
             process.restart_clock()
+        elif kind == b"X":  # on a system this was not written for: better without Landlock than not at all
+            self._sandbox._guards = replace(self._sandbox._guards, landlock=False)
+            self._failed_starts += 1
+            self._replace(slot, process)
         elif kind == b"O":
             process.opening()
         elif kind == b"G":
             process.restart_clock()
         elif kind == b"F":
             head = json.loads(payload)
-            if not self._retry(slot, process, int(head["n"])):
+            path = self._jobs[int(head["n"])].instance.path
+            if path in self._unopenable or not self._retry(slot, process, int(head["n"])):
+                self._unopenable.add(path)
                 self._finish(process, int(head["n"]), _fault(f"the instance does not open: {head['reason']}"))
         elif kind == b"E":
             parts = wire.unpack_parts(payload)

@@ -51,7 +51,7 @@ class Process:
         self._extended = False
         self._in, self._out = bytearray(), bytearray()
         self._process = subprocess.Popen(
-            [sys.executable, "-s", "-m", "text2sql_rl.sandbox.worker"],
+            [sys.executable, "-P", "-s", "-m", "text2sql_rl.sandbox.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

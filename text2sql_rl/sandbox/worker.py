@@ -1,7 +1,7 @@
 """The process that runs statements: started as `python -m text2sql_rl.sandbox.worker`, killed at will.
 
 In: frames on standard input: one `I` (limits, guards, folders), then any number of `J` (one job each). Out: frames
-on standard output: `H` once ready (the guards that stand), `O` before and `G` after opening an instance, `E` an
+on standard output: `H` once ready (the guards that stand), `X` if it cannot work under them, `O` before and `G` after opening an instance, `E` an
 execution, `F` an instance that does not open. Jobs are run one at a time, in order. Between jobs the process keeps
 open databases and nothing else. It ends when its input ends, or when its parent is gone.
 
@@ -183,6 +183,11 @@ def _start(message: dict[str, Any], output: int) -> Worker:
     worker = Worker(limits, guards, output)
     duckdb.execute("SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00'").fetchall()  # loads what the client needs for it
     active = confine(limits, guards, [Path(folder) for folder in message["folders"]])
+    try:
+        duckdb.connect(":memory:").close()
+    except duckdb.IOException as error:  # the engine reads a file of this system that Landlock's list does not have
+        worker.send(b"X", str(error).encode())
+        sys.exit(1)
     worker.start()
     worker.send(b"H", json.dumps(active).encode())
     return worker
