@@ -6,7 +6,7 @@ is a read-only DuckDB file, its schema, and a SHA-256 over the source files.
 
 What always holds: a file in the cache is either complete and as it was built (a seal with its digest stands
 beside it) or it is built anew; any number of processes may ask at once; bad content gives one `DataError` with
-file, line and column, and leaves nothing behind. Not here: making rows up, running a candidate's SQL (the sandbox does).
+file, line and column, and leaves nothing behind. Not here: making rows up, running a candidate's SQL.
 """
 
 from __future__ import annotations
