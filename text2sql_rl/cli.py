@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from text2sql_rl.config import RunConfig
-    from text2sql_rl.records import Rollout
     from text2sql_rl.runs import RunFolder
 
 app = typer.Typer(
@@ -233,18 +231,14 @@ def judge(
         if not value:
             raise typer.BadParameter("is needed, unless --cases is given.", param_hint=name)
     from text2sql_rl.content import open_store
-    from text2sql_rl.judge import explain, judge_one
+    from text2sql_rl.explain import evidence, explain
+    from text2sql_rl.judge import judge_one
     from text2sql_rl.scoring import load_rule
 
     rollout = judge_one(gold, sql, open_store().get(database).instances[0], load_rule(rule))
     if rollout.candidate.sql is not None and rollout.execution is None:
         raise GoldError(rollout.reward.unscored, field="--gold", fix="Give a gold that runs and is deterministic.")
-    typer.echo(_json(_without_rows(rollout)) if as_json else explain(rollout))
-
-
-def _without_rows(rollout: Rollout) -> dict[str, Any]:
-    execution = replace(rollout.execution, rows=()) if rollout.execution else None
-    return asdict(replace(rollout, execution=execution))
+    typer.echo(_json(evidence(rollout)) if as_json else explain(rollout))
 
 
 # ---- questions ---------------------------------------------------------------------------------------------
@@ -319,19 +313,9 @@ def _console() -> Console:
 
 
 def _show_report(run: RunFolder) -> None:
-    from rich.table import Table
+    from text2sql_rl.report import report_tables
 
-    from text2sql_rl.runs.files import read_json
-
-    table = Table("policy", "held-out accuracy", "95 % interval", "hand-written", title=f"run {run.name}")
-    for name, scores in read_json(run.path / "report.json")["heldout"].items():
-        if isinstance(scores, dict) and "accuracy" in scores:
-            low, high = scores["ci95"]
-            written = scores.get("handwritten", {}).get("accuracy")
-            table.add_row(
-                name, f"{scores['accuracy']:.1%}", f"{low:.1%} to {high:.1%}", f"{written:.1%}" if written else ""
-            )
-    _console().print(table)
+    _console().print(report_tables(run))
     typer.echo(f"{run.path / 'report.json'}\n{run.path / 'report.html'}")
 
 

@@ -22,6 +22,7 @@ from text2sql_rl.pipeline.children import Child, end_all, tree_rss_mb
 from text2sql_rl.pipeline.stages import ENVIRONMENT, Stage, plan
 from text2sql_rl.pipeline.watch import Watch, make_watch
 from text2sql_rl.runs import RunFolder
+from text2sql_rl.runs.folder import INHERITED
 
 _PROGRAM = (sys.executable, "-m", "text2sql_rl.cli")
 _POLL_S = 0.2
@@ -154,7 +155,7 @@ class _Pipeline:
 
 def _require_parent(config: RunConfig, run: RunFolder) -> None:
     if config.parent:
-        for name in ("base", "sft"):
+        for name in INHERITED:
             if not run.source(name).is_done():
                 raise RunError(
                     f"stage {name} of parent run {config.parent!r} is not done",

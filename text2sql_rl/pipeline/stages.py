@@ -135,11 +135,8 @@ def run_stage(stage: Stage, config: RunConfig, run: RunFolder) -> bool:
 
 
 def report_stage(config: RunConfig, run: RunFolder) -> None:
-    """Write the report as a stage; `report` alone may write it again at any time."""
-    folder = run.stage("report")
-    folder.start()
+    """Write the report; it ends its stage by itself when all that it tells of is there."""
     importlib.import_module("text2sql_rl.report").write_report(run)
-    folder.finish({"summary": str(run.path / "report.html")})
 
 
 def prepare_environment() -> None:

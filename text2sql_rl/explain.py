@@ -1,0 +1,47 @@
+"""One rollout told: what was found, what it gave, and every point of its reward.
+
+In: a rollout. Out: text for people, or plain data for programs. Not here: any judgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+from text2sql_rl.records import Item, Rollout
+
+
+def explain(rollout: Rollout) -> str:
+    """The evidence of one reward, a line a fact; items that measured nothing are left out."""
+    return "\n".join(_lines(rollout))
+
+
+def evidence(rollout: Rollout) -> dict[str, Any]:
+    """The rollout as plain data, ready for JSON, without the rows its execution gave."""
+    execution = replace(rollout.execution, rows=()) if rollout.execution else None
+    return asdict(replace(rollout, execution=execution))
+
+
+def _lines(rollout: Rollout) -> Iterator[str]:
+    candidate, execution, verdict, reward = rollout.candidate, rollout.execution, rollout.verdict, rollout.reward
+    yield f"candidate  {candidate.sql if candidate.sql is not None else f'none: {candidate.reason}'}"
+    if candidate.answers > 1:
+        yield f"           {candidate.answers} different answers"
+    if not candidate.clean:
+        yield "           with more beside the one answer"
+    if execution is not None:
+        found = f"{rollout.rows} rows, gold has {rollout.gold_rows}" if rollout.rows is not None else execution.reason
+        yield f"execution  {execution.outcome.value}: {found}"
+    if verdict is not None:
+        flags = f" [{', '.join(verdict.flags)}]" if verdict.flags else ""
+        yield f"verdict    {verdict.match.value}, {verdict.code}: {verdict.words}{flags}"
+    if reward.total is None:
+        yield f"reward     unscored: {reward.unscored}"
+        return
+    yield f"reward     {reward.total:g}, counted as {rollout.cause}, by rule {reward.rule}"
+    yield from (_item(item) for item in reward.items if item.value or item.points)
+
+
+def _item(item: Item) -> str:
+    return f"  {item.points:+8.4f}  {item.kind:<9}  {item.name:<15}  {item.value:g} of {item.weight:g}: {item.why}"
