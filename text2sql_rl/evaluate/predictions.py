@@ -62,7 +62,7 @@ def write_predictions(path: Path, answers: Iterable[tuple[Question, int, Rollout
 def _row(question: Question, sample: int, one: Rollout) -> dict[str, object]:
     verdict = one.verdict.words if one.verdict else ""
     execution = one.execution.reason if one.execution else ""
-    return {
+    row: dict[str, object] = {
         "question_id": question.id,
         "role": question.role,
         "database": question.database,
@@ -83,3 +83,9 @@ def _row(question: Question, sample: int, one: Rollout) -> dict[str, object]:
         "gold_rows": one.gold_rows,
         "rows": one.rows,
     }
+    # A model can write half of a surrogate pair, which UTF-8 and so Parquet cannot hold.
+    return {name: _storable(value) for name, value in row.items()}
+
+
+def _storable(value: object) -> object:
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value

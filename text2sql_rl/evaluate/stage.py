@@ -18,9 +18,12 @@ from text2sql_rl.errors import DataError, SandboxError
 from text2sql_rl.evaluate.guard import refuse_leaks
 from text2sql_rl.evaluate.metrics import is_scored, summarise
 from text2sql_rl.evaluate.predictions import write_predictions
+from text2sql_rl.judge import Judge
 from text2sql_rl.prompts import Style
 from text2sql_rl.records import Completion, Database, Prompt, Question, Rollout
 from text2sql_rl.runs import RunFolder, StageFolder
+from text2sql_rl.sandbox import Limits
+from text2sql_rl.scoring import load_rule
 
 _CHUNK = 256  # answers judged between two signs of progress
 # Beyond this the accuracy would be one of the verifier, not of the policy.
@@ -108,10 +111,6 @@ def open_judge(config: RunConfig) -> AbstractContextManager[Judging]:
     Raises:
         ConfigError: there is no such rule.
     """
-    from text2sql_rl.judge import Judge
-    from text2sql_rl.sandbox import Limits
-    from text2sql_rl.scoring import load_rule
-
     settings = config.judge
     limits = Limits(timeout_s=settings.timeout_s, memory_mb=settings.memory_mb)
     return Judge(load_rule(settings.rule), limits, settings.workers)

@@ -1,0 +1,151 @@
+"""Charts as inline SVG: no script, no network, colours from the page's style so that light and dark both work.
+
+In: named series of numbers. Out: SVG text that is safe to put into HTML: every label is escaped. Not here: choosing
+what to draw. Series are told apart by colour, by dash and by a label, so that none of them is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+_WIDTH, _HEIGHT = 560, 250
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 34
+_INNER_WIDTH, _INNER_HEIGHT = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+_COLOURS = 6
+_BAR = Markup('<rect class="b c{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}</title></rect>')
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A named curve of (x, y) points."""
+
+    name: str
+    points: Sequence[Sequence[float]]
+
+
+def line_chart(title: str, lines: Sequence[Line], x_label: str, *, share: bool = False) -> Markup:
+    """Curves over a common axis.
+
+    Args:
+        title: what is drawn, for the caption and for screen readers.
+        lines: the curves; those without points are left out.
+        x_label: name of the x axis.
+        share: values are shares, shown in per cent from 0 to 100.
+    """
+    lines = [line for line in lines if line.points]
+    if not lines:
+        return Markup("")
+    values = [y for line in lines for _, y in line.points]
+    low, high = (0.0, 1.0) if share else _round_range(min(values), max(values))
+    most = max(x for line in lines for x, _ in line.points)
+    least = min(0.0, min(x for line in lines for x, _ in line.points))
+
+    def place(x: float, y: float) -> str:
+        across = (x - least) / ((most - least) or 1)
+        up = (y - low) / ((high - low) or 1)
+        return f"{_LEFT + across * _INNER_WIDTH:.1f},{_TOP + (1 - up) * _INNER_HEIGHT:.1f}"
+
+    parts = [_axes(low, high, least, most, x_label, share)]
+    for number, line in enumerate(lines):
+        path = " ".join(place(x, y) for x, y in line.points)
+        shape = Markup('<polyline class="l c{} d{}" points="{}"/>').format(number % _COLOURS, number % 3, path)
+        x, y = place(*line.points[-1]).split(",")
+        parts += [shape, Markup('<circle class="p c{}" cx="{}" cy="{}" r="2.5"/>').format(number % _COLOURS, x, y)]
+    return _figure(title, parts, [line.name for line in lines])
+
+
+def bar_chart(title: str, series: Mapping[str, Sequence[float]], labels: Sequence[str], x_label: str) -> Markup:
+    """Bars side by side: one cluster a label, one bar a series.
+
+    Args:
+        title: what is drawn.
+        series: name -> one value a label.
+        labels: names of the clusters.
+        x_label: name of the x axis.
+    """
+    values = [value for bars in series.values() for value in bars]
+    if not values:
+        return Markup("")
+    high = _round_range(0.0, max(values))[1]
+    slot = _INNER_WIDTH / len(labels)
+    width = slot * 0.8 / len(series)
+    parts = [_axes(0.0, high, None, None, x_label, False)]
+    for number, (name, bars) in enumerate(series.items()):
+        for index, value in enumerate(bars):
+            height = value / high * _INNER_HEIGHT
+            x = _LEFT + index * slot + slot * 0.1 + number * width
+            y = _TOP + _INNER_HEIGHT - height
+            tip = f"{name}, {labels[index]}: {value:g}"
+            parts.append(_BAR.format(number % _COLOURS, x, y, max(1.0, width - 1), height, tip))
+    for index, label in enumerate(labels):
+        parts.append(_text(_LEFT + (index + 0.5) * slot, _TOP + _INNER_HEIGHT + 14, label, "middle"))
+    return _figure(title, parts, list(series))
+
+
+def area_chart(title: str, layers: Sequence[Line], x_label: str) -> Markup:
+    """Shares that add up to one, stacked in the order given, over a common axis. All layers have the same x."""
+    layers = [layer for layer in layers if layer.points]
+    if not layers:
+        return Markup("")
+    xs = [x for x, _ in layers[0].points]
+    most, least = max(xs), min(0.0, *xs)
+    if len(xs) == 1:
+        xs, layers = [least, most], [Line(layer.name, [layer.points[0]] * 2) for layer in layers]
+    across = [_LEFT + (x - least) / ((most - least) or 1) * _INNER_WIDTH for x in xs]
+    parts = [_axes(0.0, 1.0, least, most, x_label, True)]
+    below = [0.0] * len(xs)
+    for number, layer in enumerate(layers):
+        above = [min(1.0, low + y) for low, (_, y) in zip(below, layer.points, strict=True)]
+        edge = [(x, y) for x, y in zip(across, above, strict=True)]
+        edge += [(x, y) for x, y in zip(reversed(across), reversed(below), strict=True)]
+        path = " ".join(f"{x:.1f},{_TOP + (1 - y) * _INNER_HEIGHT:.1f}" for x, y in edge)
+        parts.append(Markup('<polygon class="b c{}" points="{}"/>').format(number % _COLOURS, path))
+        below = above
+    return _figure(title, parts, [layer.name for layer in layers])
+
+
+def _round_range(low: float, high: float) -> tuple[float, float]:
+    """The range widened to round numbers, so that ticks are readable."""
+    if high <= low:
+        high = low + (abs(low) or 1.0)
+    step = 10 ** math.floor(math.log10(high - low))
+    step = step / 2 if (high - low) / step < 4 else step
+    return math.floor(low / step) * step, math.ceil(high / step) * step
+
+
+def _axes(low: float, high: float, least: float | None, most: float | None, x_label: str, share: bool) -> Markup:
+    parts = []
+    for number in range(5):
+        value, y = low + (high - low) * number / 4, _TOP + _INNER_HEIGHT * (1 - number / 4)
+        label = f"{value:.0%}" if share else f"{value:.3g}"
+        parts.append(Markup('<line class="g" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
+            _LEFT, _LEFT + _INNER_WIDTH, y, y))  # fmt: skip
+        parts.append(_text(_LEFT - 6, y + 4, label, "end"))
+    if least is not None and most is not None:
+        for number in range(5):
+            x = _LEFT + _INNER_WIDTH * number / 4
+            anchor = "start" if number == 0 else "end" if number == 4 else "middle"
+            parts.append(_text(x, _TOP + _INNER_HEIGHT + 14, f"{least + (most - least) * number / 4:.0f}", anchor))
+    parts.append(_text(_LEFT + _INNER_WIDTH / 2, _HEIGHT - 4, x_label, "middle"))
+    return Markup("").join(parts)
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> Markup:
+    return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, text)
+
+
+def _figure(title: str, parts: Sequence[Markup], names: Sequence[str]) -> Markup:
+    keys = Markup("").join(
+        Markup('<span class="key"><svg class="swatch" viewBox="0 0 18 8" aria-hidden="true">'
+               '<line class="l c{} d{}" x1="0" x2="18" y1="4" y2="4"/></svg>{}</span>').format(
+            number % _COLOURS, number % 3, name)
+        for number, name in enumerate(names)
+    )  # fmt: skip
+    drawing = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
+        _WIDTH, _HEIGHT, title, Markup("").join(parts)
+    )
+    return Markup("<figure><figcaption>{}</figcaption>{}<div>{}</div></figure>").format(escape(title), drawing, keys)

@@ -1,0 +1,170 @@
+"""Groups to look at: candidates with their rewards and reasons, and held-out answers that are wrong.
+
+In: a run's rollout log and predictions. Out: `Example`s and `Failure`s, few enough to read. Not here: drawing them, or
+judging anything again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from text2sql_rl.config import content_root
+from text2sql_rl.errors import RunError, Text2SqlError
+from text2sql_rl.questions import load_questions
+from text2sql_rl.records import GroupKind
+from text2sql_rl.rollout_log import LogRow, read_rollouts
+from text2sql_rl.runs import StageFolder
+
+T = TypeVar("T")
+
+# What teaches first, then what fails; solved groups have little to show.
+_KINDS = (GroupKind.INFORMATIVE, GroupKind.ALL_WRONG, GroupKind.LOW_SPREAD, GroupKind.ALL_CORRECT, GroupKind.UNSCORED)
+_PREDICTION_COLUMNS = (
+    "question_id", "role", "database", "question", "gold_sql", "sample", "candidate_sql", "cause", "scored",
+    "equivalent", "reason",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One distinct candidate of a group and how often it was sampled; `parts` are the points of its reward."""
+
+    sql: str
+    times: int
+    total: float | None
+    advantage: float
+    cause: str
+    reason: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One group: its question and its distinct candidates, the best first."""
+
+    step: int
+    question_id: str
+    database: str
+    question: str
+    gold_sql: str
+    kind: str
+    mean: float
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A held-out question that the policy answered wrongly."""
+
+    role: str
+    database: str
+    question: str
+    gold_sql: str
+    candidate_sql: str
+    cause: str
+    reason: str
+
+
+def question_texts() -> dict[str, str]:
+    """Question id -> text, of the content folders; empty where they are not at hand, since a report needs them not."""
+    try:
+        questions = load_questions(content_root() / "data")
+    except Text2SqlError:
+        return {}
+    return {one.id: one.text for role in questions.roles() for one in questions.role(role)}
+
+
+def example_groups(stage: StageFolder, texts: Mapping[str, str], most: int) -> list[Example]:
+    """Up to `most` groups from the start, the middle and the end of a stage, the instructive kinds first.
+
+    Raises:
+        RunError: a part file that should be shown is damaged.
+    """
+    parts = sorted((stage.path / "rollouts").glob("*.parquet"))
+    if not parts:
+        return []
+    chosen = sorted({0, len(parts) // 2, len(parts) - 1})
+    shares = [most // len(chosen) + (number < most % len(chosen)) for number in range(len(chosen))]
+    return [
+        _example(group, texts)
+        for index, share in zip(chosen, shares, strict=True)
+        for group in _pick(read_rollouts(parts[index]), share)
+    ]
+
+
+def heldout_failures(stage: StageFolder, most: int) -> list[Failure]:
+    """Up to `most` wrong greedy answers, taken in turn from the causes so that each is seen.
+
+    Raises:
+        RunError: predictions.parquet is damaged.
+    """
+    path = stage.path / "predictions.parquet"
+    if not path.is_file():
+        return []
+    try:
+        rows = pq.read_table(path, columns=list(_PREDICTION_COLUMNS)).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise RunError(f"cannot be read ({str(error).splitlines()[0]})", file=path,
+                       fix="Delete the stage's folder and evaluate again.") from error  # fmt: skip
+    wrong: dict[str, list[Failure]] = defaultdict(list)
+    for row in rows:
+        if row["sample"] == 0 and row["scored"] and not row["equivalent"]:
+            wrong[row["cause"]].append(
+                Failure(
+                    role=row["role"],
+                    database=row["database"],
+                    question=row["question"],
+                    gold_sql=row["gold_sql"],
+                    candidate_sql=row["candidate_sql"] or "",
+                    cause=row["cause"],
+                    reason=row["reason"],
+                )
+            )
+    return _in_turn(wrong[cause] for cause in sorted(wrong))[:most]
+
+
+def _pick(rows: Sequence[LogRow], most: int) -> list[list[LogRow]]:
+    groups: dict[str, list[LogRow]] = defaultdict(list)
+    for row in rows:
+        groups[row.group_id].append(row)
+    by_kind = [[group for group in groups.values() if group[0].group_kind == kind] for kind in _KINDS]
+    # Two informative groups to one of each other kind.
+    halves = (by_kind[0][::2], by_kind[0][1::2], *by_kind[1:])
+    return _in_turn(halves)[:most]
+
+
+def _in_turn(lists: Iterable[Sequence[T]]) -> list[T]:
+    return [one for layer in zip_longest(*lists) for one in layer if one is not None]
+
+
+def _example(group: Sequence[LogRow], texts: Mapping[str, str]) -> Example:
+    first = group[0]
+    same: dict[str, list[LogRow]] = defaultdict(list)
+    for row in group:
+        same[row.text if row.candidate is None else row.candidate].append(row)
+    answers = [_answer(sql, rows) for sql, rows in same.items()]
+    answers.sort(key=lambda one: (one.total is None, -(one.total or 0.0), -one.times))
+    return Example(
+        step=first.step, question_id=first.question_id, database=first.database,
+        question=texts.get(first.question_id, first.question_id), gold_sql=first.gold_sql,
+        kind=first.group_kind, mean=first.group_mean, answers=tuple(answers),
+    )  # fmt: skip
+
+
+def _answer(sql: str, rows: Sequence[LogRow]) -> Answer:
+    row = rows[0]
+    reason = row.verdict_words or row.outcome_reason or row.no_candidate or row.unscored
+    parts = tuple(
+        f"{item['points']:+.3g} {item['name']}: {item['why']}" for item in json.loads(row.items) if item["points"]
+    )
+    return Answer(
+        sql=sql, times=len(rows), total=row.total, advantage=row.advantage, cause=row.cause, reason=reason, parts=parts
+    )

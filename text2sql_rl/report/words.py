@@ -1,0 +1,169 @@
+"""The answer in one paragraph, and what to doubt about it.
+
+In: the numbers of report.json. Out: sentences. They say the same whichever way the numbers fall: a gain, a loss or
+nothing. Not here: counting.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+SIGNIFICANT = 0.001
+_FEW_QUESTIONS = 600
+_FEW_DATABASES = 8
+_JUDGE_SHARE = 0.10
+_MOVED = 0.02
+_LONGEST = 1_500
+
+Numbers = Mapping[str, Any]
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """0.925 -> '92.5 %'; a dash where there is no number."""
+    return "–" if share is None else f"{share * 100:.{digits}f} %"  # noqa: RUF001 - a dash
+
+
+def interval(ends: Any) -> str:
+    """[0.9, 0.95] -> '90.0 to 95.0 %'."""
+    return f"{ends[0] * 100:.1f} to {ends[1] * 100:.1f} %" if ends else ""
+
+
+def points(difference: float) -> str:
+    """0.047 -> '+4.7 points'."""
+    return f"{difference * 100:+.1f} points"
+
+
+def points_interval(ends: Any) -> str:
+    """[0.012, 0.08] -> '+1.2 to +8.0 points'."""
+    return f"{ends[0] * 100:+.1f} to {ends[1] * 100:+.1f} points" if ends else ""
+
+
+def p_value(p: float | None) -> str:
+    """A p-value as papers print it."""
+    if p is None:
+        return "–"  # noqa: RUF001 - a dash
+    return "p < 0.001" if p < SIGNIFICANT else f"p = {p:.3f}"
+
+
+def visible(text: str) -> str:
+    """Text that shows what it holds: control, direction and unassigned characters become their code."""
+    return "".join(
+        one if one in "\n\t" or unicodedata.category(one)[0] != "C" else f"\\u{{{ord(one):x}}}" for one in text
+    )
+
+
+def short(text: str | None) -> str:
+    """The first 1,500 characters, telling how many are left out."""
+    text = text or ""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … ({len(text) - _LONGEST:,} more characters)"
+
+
+def answer(numbers: Numbers) -> str:
+    """What the run shows, in one paragraph."""
+    return " ".join(_sentences(numbers["heldout"]))
+
+
+def _sentences(heldout: Numbers) -> Iterator[str]:
+    if "questions" not in heldout:
+        yield "No held-out question set was evaluated."
+        return
+    names = (("base", "untrained base"), ("sft", "SFT"), ("warmup", "warm-up"), ("grpo", "GRPO"))
+    steps = [f"{words} {percent(heldout[name]['accuracy'])}" for name, words in names if name in heldout]
+    yield (
+        f"On {heldout['questions']:,} questions over {heldout['databases']} databases that training never touched, "
+        f"greedy answers are right as follows: {', '.join(steps)}."
+    )
+    if "grpo" in heldout:
+        yield f"The last has a 95 % interval of {interval(heldout['grpo']['ci95'])} over databases."
+    if (removed := heldout["errors_removed_share"]) is not None:
+        what = "Warm-up and GRPO together" if "warmup" in heldout else "GRPO"
+        verb = "remove" if removed >= 0 else "add"
+        alone = heldout["errors_removed_share_by"]["grpo_alone"]
+        share = f", of which GRPO itself {percent(alone, 0)}" if "warmup" in heldout and alone is not None else ""
+        yield f"{what} {verb} {percent(abs(removed), 0)} of SFT's errors{share}."
+    if pair := heldout["comparisons"].get("grpo_vs_control"):
+        control = heldout["sft_control"]["accuracy"]
+        yield (
+            f"The control, which is SFT continued instead, reaches {percent(control)}: GRPO stands "
+            f"{points(pair['difference'])} from it (95 % interval {points_interval(pair['ci95'])}, "
+            f"McNemar {p_value(pair['p'])})."
+        )
+    if pair := heldout["comparisons"].get("grpo_vs_warmup"):
+        before = "the warm-up" if "warmup" in heldout else "SFT"
+        yield f"Over {before}, GRPO itself makes {points(pair['difference'])} ({p_value(pair['p'])})."
+    written = heldout.get("handwritten", {})
+    if "grpo" in written and "sft" in written:
+        yield (
+            f"On {written['questions']} hand-written questions: SFT {percent(written['sft']['accuracy'])}, "
+            f"GRPO {percent(written['grpo']['accuracy'])}."
+        )
+
+
+def warnings(numbers: Numbers) -> list[str]:
+    """What a reader should doubt, the gravest first."""
+    return [*_missing(numbers), *_doubts(numbers["heldout"]), *_fairness(numbers), *_training(numbers.get("grpo")),
+            *_origin(numbers)]  # fmt: skip
+
+
+def _missing(numbers: Numbers) -> Iterator[str]:
+    if numbers["missing"]:
+        yield f"The run is not finished: {', '.join(numbers['missing'])} not done."
+
+
+def _doubts(heldout: Numbers) -> Iterator[str]:
+    if "questions" not in heldout:
+        return
+    for name in ("grpo_vs_control", "grpo_vs_warmup"):
+        pair = heldout["comparisons"].get(name)
+        other = {"grpo_vs_control": "the control", "grpo_vs_warmup": "where it started"}[name]
+        if pair and (pair["difference"] <= 0 or pair["p"] >= SIGNIFICANT):
+            what = "is not better than" if pair["difference"] <= 0 else "is not significantly better than"
+            yield f"GRPO {what} {other}: {points(pair['difference'])}, {p_value(pair['p'])}."
+    if heldout["questions"] < _FEW_QUESTIONS or heldout["databases"] < _FEW_DATABASES:
+        yield (
+            f"{heldout['questions']} questions over {heldout['databases']} databases are few; "
+            f"{_FEW_QUESTIONS} over {_FEW_DATABASES} are what this project asks for."
+        )
+    for name, part in heldout.items():
+        if isinstance(part, Mapping) and part.get("unscored"):
+            count, reason = sum(part["unscored"].values()), next(iter(part["unscored"]))
+            yield f"{count} answers of {name} could not be judged and are left out: {reason}."
+
+
+def _fairness(numbers: Numbers) -> Iterator[str]:
+    treatment, control = numbers["treatment_minutes"], numbers["control_minutes"]
+    if treatment and control is not None and control < treatment:
+        yield (
+            f"The control got fewer minutes ({control:.1f}) than difficulty, warm-up and GRPO took ({treatment:.1f}); "
+            "the comparison favours GRPO."
+        )
+    if treatment and control is None:
+        yield "There is no control, so nothing shows what the same minutes of SFT would have given."
+
+
+def _training(grpo: Numbers | None) -> Iterator[str]:
+    if not grpo:
+        return
+    rise = (grpo["end"]["reward"] or 0.0) - (grpo["start"]["reward"] or 0.0)
+    dev = [value for _, value in grpo["dev_accuracy"]]
+    if len(dev) > 1 and rise > _MOVED and dev[-1] < dev[0] - _MOVED:
+        yield (
+            f"The reward rose by {rise:.2f} while dev accuracy fell from {percent(dev[0])} to {percent(dev[-1])}: "
+            "look for farmed candidates."
+        )
+    share = grpo["reward_share"]
+    if share and share["median"] > _JUDGE_SHARE:
+        yield f"Judging takes {percent(share['median'], 0)} of a GRPO step, more than {percent(_JUDGE_SHARE, 0)}."
+    unscored = grpo["end"]["kinds"].get("unscored") or 0.0
+    if unscored > _MOVED:
+        yield f"{percent(unscored, 0)} of GRPO's last groups could not be scored."
+
+
+def _origin(numbers: Numbers) -> Iterator[str]:
+    lineage = numbers["lineage"]
+    if (git := lineage["git"]) and git.get("changed_files"):
+        yield f"The code was changed after the commit that the run names ({git['changed_files']} files)."
+    if lineage["sessions"] > 1:
+        yield f"The run was resumed under another version or commit ({lineage['sessions']} sessions)."
