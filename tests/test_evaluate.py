@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from text2sql_rl.errors import DataError, LeakError, RunError, SandboxError
 from text2sql_rl.evaluate import evaluate_stage, stage
 from text2sql_rl.evaluate.metrics import summarise
 from text2sql_rl.records import Candidate, Completion, Database, Finish, Prompt, Question, Reward, Rollout, Split
+from text2sql_rl.rollout_log import read_rollouts
 from text2sql_rl.runs import RunFolder
 
 CONFIG = {
@@ -181,6 +183,12 @@ def test_the_stage_writes_predictions_and_a_result(run: RunFolder, scene: Scene)
     assert len(rows) == 12
     assert {row["role"] for row in rows} == {"heldout", "handwritten"}
     assert sum(row["equivalent"] for row in rows) == 10
+    log = read_rollouts(run.stage("evaluate_grpo").path / "rollouts")
+    assert [(row.checkpoint, row.role, row.equivalent) for row in log[:2]] == [
+        ("grpo", "heldout", False),
+        ("grpo", "heldout", True),
+    ]
+    assert json.loads(log[0].sampling)["temperature"] == 0.0
     assert not [path for path in run.stage("evaluate_grpo").path.iterdir() if path.name.startswith(".predictions")]
 
 
@@ -191,6 +199,9 @@ def test_sampled_answers_stand_beside_the_greedy_one(run: RunFolder, scene: Scen
     assert numbers["accuracy"] == 0.0
     assert numbers["pass_at"] == pytest.approx({"1": 0.25, "2": 0.5, "4": 1.0})
     assert [one["temperature"] for one in policy.asked] == [0.0, None, 0.0, None]
+    assert [path.name for path in sorted((run.stage("evaluate_sft").path / "rollouts").iterdir())] == [
+        f"step-00000{number}.parquet" for number in range(4)
+    ]
 
 
 def test_a_limit_takes_from_every_database(run: RunFolder, scene: Scene) -> None:

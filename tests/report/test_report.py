@@ -83,7 +83,7 @@ def test_training_numbers(run: RunFolder) -> None:
     assert numbers["difficulty"]["after_warmup"]["kept"] == 30
     grpo = numbers["grpo"]
     assert grpo["reward"][:2] == [[1.0, 0.05], [2.0, 0.1]]
-    assert grpo["dev_accuracy"] == [[step, pytest.approx(0.8 + step / 200)] for step in (5, 10, 15, 20)]
+    assert grpo["dev_accuracy"] == [[step, pytest.approx(0.8 + step / 200)] for step in (0, 5, 10, 15, 20)]
     assert grpo["kinds"]["informative"][0] == [1.0, 0.75]
     assert grpo["start"]["reward"] == pytest.approx(0.075)
     assert grpo["reward_share"] == pytest.approx(

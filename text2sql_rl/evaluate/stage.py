@@ -8,56 +8,26 @@ the policy is loaded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
-from text2sql_rl.config import RunConfig, Sampling
+from text2sql_rl.config import RunConfig
 from text2sql_rl.content import Content, open_content
 from text2sql_rl.errors import DataError, SandboxError
+from text2sql_rl.evaluate.answers import Examiner, Judging, Sampler
 from text2sql_rl.evaluate.guard import refuse_leaks
 from text2sql_rl.evaluate.metrics import is_scored, summarise
 from text2sql_rl.evaluate.predictions import write_predictions
 from text2sql_rl.judge import Judge
 from text2sql_rl.prompts import Style
-from text2sql_rl.records import Completion, Database, Prompt, Question, Rollout
-from text2sql_rl.runs import RunFolder, StageFolder
+from text2sql_rl.records import Question, Rollout
+from text2sql_rl.runs import RunFolder
 from text2sql_rl.sandbox import Limits
 from text2sql_rl.scoring import load_rule
 
-_CHUNK = 256  # answers judged between two signs of progress
 # Beyond this the accuracy would be one of the verifier, not of the policy.
 _MOST_UNSCORED = 0.05
-
-Item = tuple[Question, Database, Completion]
-
-
-class Sampler(Protocol):
-    """What evaluation asks of a policy."""
-
-    def sample(
-        self,
-        prompts: Sequence[Prompt],
-        style: Style,
-        limits: Sampling,
-        *,
-        samples: int,
-        seed: int,
-        temperature: float | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> list[list[Completion]]:
-        """P lists of `samples` completions; temperature 0 is greedy, None the limits' own."""
-
-
-class Judging(Protocol):
-    """What evaluation asks of the judge."""
-
-    @property
-    def environment(self) -> Any:
-        """Hashes and versions of whatever decides a verdict."""
-
-    def judge(self, items: Sequence[Item]) -> Sequence[Rollout]:
-        """One rollout an item, in order."""
 
 
 def evaluate_stage(config: RunConfig, run: RunFolder, source: str) -> None:
@@ -76,10 +46,24 @@ def evaluate_stage(config: RunConfig, run: RunFolder, source: str) -> None:
     refuse_leaks(run, source, [question for questions in sets.values() for question in questions])
     stage.start()
     policy, style = load_policy(config, run, source)
+    samples = config.evaluate.samples
     with open_judge(config) as judge:
-        evaluation = _Evaluation(config, content, policy, style, judge, stage, sets)
-        roles = {role: evaluation.role(role) for role in sets}
-        write_predictions(stage.path / "predictions.parquet", evaluation.answers)
+        total = sum(map(len, sets.values())) * (2 if samples > 1 else 1)
+        examiner = Examiner(
+            policy, style, judge, config.sampling, seed=config.seed, stage=stage, checkpoint=source, total=total
+        )
+        roles: dict[str, Any] = {}
+        answers: list[tuple[Question, int, Rollout]] = []
+        for role, questions in sets.items():
+            pairs = content.pairs(questions)
+            greedy = examiner.ask(pairs, samples=1, greedy=True)
+            _refuse_faults(role, [group[0] for group in greedy])
+            sampled = examiner.ask(pairs, samples=samples, greedy=False) if samples > 1 else []
+            roles[role] = summarise(questions, [group[0] for group in greedy], sampled, seed=config.seed)
+            for number, question in enumerate(questions):
+                group = [*greedy[number], *(sampled[number] if sampled else ())]
+                answers += [(question, sample, one) for sample, one in enumerate(group)]
+        write_predictions(stage.path / "predictions.parquet", answers)
         stage.finish(
             {
                 "summary": ", ".join(_words(role, numbers) for role, numbers in roles.items()),
@@ -87,7 +71,7 @@ def evaluate_stage(config: RunConfig, run: RunFolder, source: str) -> None:
                 "rule": config.judge.rule,
                 "environment": dict(judge.environment),
                 "seed": config.seed,
-                "samples": config.evaluate.samples,
+                "samples": samples,
                 "roles": roles,
             }
         )
@@ -114,62 +98,6 @@ def open_judge(config: RunConfig) -> AbstractContextManager[Judging]:
     settings = config.judge
     limits = Limits(timeout_s=settings.timeout_s, memory_mb=settings.memory_mb)
     return Judge(load_rule(settings.rule), limits, settings.workers)
-
-
-class _Evaluation:
-    def __init__(
-        self,
-        config: RunConfig,
-        content: Content,
-        policy: Sampler,
-        style: Style,
-        judge: Judging,
-        stage: StageFolder,
-        sets: dict[str, tuple[Question, ...]],
-    ) -> None:
-        self._config, self._content, self._policy, self._style = config, content, policy, style
-        self._judge, self._stage, self._sets = judge, stage, sets
-        self._per_question = 1 if config.evaluate.samples == 1 else 2
-        self._total = self._per_question * sum(map(len, sets.values()))
-        self._done = 0
-        self.answers: list[tuple[Question, int, Rollout]] = []
-
-    def role(self, role: str) -> dict[str, Any]:
-        questions, seed, samples = self._sets[role], self._config.seed, self._config.evaluate.samples
-        greedy = self._ask(role, samples=1, temperature=0.0)
-        sampled = self._ask(role, samples=samples, temperature=None) if samples > 1 else []
-        for number, question in enumerate(questions):
-            group = [*greedy[number], *(sampled[number] if sampled else ())]
-            self.answers += [(question, sample, one) for sample, one in enumerate(group)]
-        first = [group[0] for group in greedy]
-        _refuse_faults(role, first)
-        return summarise(questions, first, sampled, seed=seed)
-
-    def _ask(self, role: str, *, samples: int, temperature: float | None) -> list[list[Rollout]]:
-        """The judged answers to each question of a role; progress counts questions."""
-        pairs = self._content.pairs(self._sets[role])
-        done, text = self._done, f"{role}, {'greedy' if temperature == 0.0 else f'{samples} samples'}"
-
-        def tell(questions: int) -> None:
-            self._stage.progress(done + questions, self._total, text)
-
-        tell(0)
-        completions = self._policy.sample(
-            [self._style.prompt(question, database) for question, database in pairs],
-            self._style,
-            self._config.sampling,
-            samples=samples,
-            seed=self._config.seed,
-            temperature=temperature,
-            progress=tell,
-        )
-        items = [(*pair, one) for pair, group in zip(pairs, completions, strict=True) for one in group]
-        judged: list[Rollout] = []
-        for start in range(0, len(items), _CHUNK):
-            judged += self._judge.judge(items[start : start + _CHUNK])
-            self._stage.progress(done + len(pairs), self._total, f"{text}, judged {len(judged)} of {len(items)}")
-        self._done += len(pairs)
-        return [judged[at : at + samples] for at in range(0, len(judged), samples)]
 
 
 def _questions(content: Content, role: str, limit: int | None) -> tuple[Question, ...]:

@@ -61,7 +61,7 @@ def grpo_numbers(run: RunFolder) -> dict[str, Any] | None:
         "best_step": result.get("best_step"),
         "best_dev_accuracy": result.get("dev_accuracy"),
         "reward": curve(steps, "reward"),
-        "dev_accuracy": curve(rows, "dev_accuracy"),
+        "dev_accuracy": [*_dev_at_start(run, rows), *curve(rows, "dev_accuracy")],
         "accuracy": curve(steps, "accuracy"),
         "mean_tokens": curve([{**row, "mean_tokens": _tokens(row)} for row in steps], "mean_tokens"),
         "kl": curve(steps, "kl"),
@@ -92,6 +92,15 @@ def reward_shares(rows: Sequence[Row]) -> list[float]:
         elif row.get("judge_s") is not None and row.get("step_time"):
             shares.append(float(row["judge_s"]) / float(row["step_time"]))
     return shares
+
+
+def _dev_at_start(run: RunFolder, rows: Sequence[Row]) -> Curve:
+    """Dev accuracy of the policy that GRPO started from, unless GRPO measured it itself."""
+    if any("dev_accuracy" in row and row.get("step") == 0 for row in rows):
+        return []
+    before = next((stage for name in ("warmup", "sft") if (stage := run.source(name)).is_done()), None)
+    accuracy = before.result().get("dev_accuracy") if before else None
+    return [] if accuracy is None else [[0.0, float(accuracy)]]
 
 
 def _reward_share(steps: Sequence[Row]) -> dict[str, Any] | None:
