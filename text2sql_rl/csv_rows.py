@@ -20,6 +20,8 @@ from text2sql_rl.records import Table
 _FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|\Z)')
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*")
 _INTEGER_TYPES = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
+# Other errors of the engine (a full disk) are no fault of the file.
+_ROWS_WRONG = (duckdb.DataError, duckdb.IntegrityError)
 
 Record = tuple[int, tuple[str | None, ...]]
 
@@ -91,7 +93,7 @@ def load_table(connection: duckdb.DuckDBPyConnection, table: Table, path: Path) 
     many = re.sub(r"\$(\d+)", r"unnest($\1::VARCHAR[])", insert)
     try:
         connection.execute(many, columns)
-    except duckdb.Error as error:
+    except _ROWS_WRONG as error:
         _blame(connection, insert, names, types, rows, path)
         raise DataError(str(error).split("\n")[0], file=path) from error
 
@@ -127,7 +129,7 @@ def _blame(
     for line, fields in rows:
         try:
             connection.execute(insert, list(fields))
-        except duckdb.Error as error:
+        except _ROWS_WRONG as error:
             for name, value in zip(names, fields, strict=True):
                 cast = connection.execute(f"SELECT TRY_CAST($1 AS {types[name]})", [value]).fetchone()
                 if value is not None and cast is not None and cast[0] is None:

@@ -30,6 +30,9 @@ from text2sql_rl.records import Column, Database, ForeignKey, Instance, Table
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _CACHE_FIX = "Free disk space, or name another cache folder that is writable"
+# A disk that fills surfaces as any of these, depending on what DuckDB was doing just then.
+_ENGINE_HURT = (OSError, duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
+_SCHEMA_WRONG = (duckdb.ProgrammingError, duckdb.DataError, duckdb.IntegrityError, duckdb.NotSupportedError)
 # Small blocks keep a database of a few hundred rows at about 100 kB, so that hashing it at each start is free.
 _BUILD = {"default_block_size": "16384", "threads": "1", "enable_external_access": "false"}
 _READ = {"threads": "1", "enable_external_access": "false", "lock_configuration": "true"}
@@ -157,7 +160,7 @@ class DatabaseStore:
                 temporary.chmod(0o444)
                 temporary.replace(path)
                 seal.replace(_seal_path(path))
-        except (OSError, duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        except _ENGINE_HURT as error:
             raise RunError(
                 f"the database {folder.name} cannot be built there ({_first_line(error)})",
                 file=self.cache,
@@ -201,7 +204,7 @@ def _run_schema(connection: duckdb.DuckDBPyConnection, schema: Path) -> None:
             if not re.match(r"CREATE\s+(TABLE|TYPE)\b", _without_comments(statement.query), re.IGNORECASE):
                 raise DataError("only CREATE TABLE and CREATE TYPE may stand here", file=schema, field=f"line {line}")
             connection.execute(statement)
-    except duckdb.Error as error:
+    except _SCHEMA_WRONG as error:
         found = re.search(r"LINE (\d+)", str(error))
         if isinstance(error, duckdb.ParserException) and found:
             line = int(found[1])
