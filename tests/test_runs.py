@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from text2sql_rl.errors import RunError
+from text2sql_rl.errors import ConfigError, RunError
 from text2sql_rl.runs import DiskGuard, RunFolder, StageFolder, write_json
 from text2sql_rl.runs.origin import differences
 
@@ -283,6 +283,30 @@ def test_a_run_is_removed_but_no_other_folder(run: RunFolder, tmp_path: Path) ->
     with pytest.raises(RunError, match="not a run folder"):
         RunFolder(other).remove()
     assert (other / "cat.jpg").exists()
+
+
+def test_a_folder_that_never_became_a_run_can_be_started_over(
+    tmp_path: Path, content: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(tmp_path / "runs" / "one", min_free_gb=0.0)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(RunError, match="disk is full"):
+        patch.setattr(os, "fsync", full)
+        folder.create_or_open(CONFIG)
+    assert not (folder.path / "run.json").exists()
+    folder.remove()
+    folder.create_or_open(CONFIG)
+    assert folder.read()["config"] == CONFIG
+
+
+def test_without_content_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "nowhere"))
+    with pytest.raises(ConfigError, match="no folder with databases"):
+        RunFolder(tmp_path / "runs" / "one").create_or_open(CONFIG)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_run_in_use_is_not_removed(run: RunFolder) -> None:

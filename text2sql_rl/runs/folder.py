@@ -21,6 +21,7 @@ from text2sql_rl.runs.stage import StageFolder, now
 
 INHERITED = ("base", "sft", "evaluate_base", "evaluate_sft")
 _FORMAT = 1
+_LOCK = "run.lock"
 _MIN_FREE_GB = 2.0
 # These say where a run lies and what it is for; no number depends on them.
 _FREE_KEYS = ("note", "runs")
@@ -49,10 +50,10 @@ class RunFolder:
         if (parent := self._parent_of(config_snapshot)) and not parent._file.is_file():
             raise RunError(f"parent run {parent.name!r} does not exist", file=parent.path, field="parent",
                            fix="Run its config first, or correct the name.")  # fmt: skip
+        root = content_root()
+        content = origin.content_hashes(root)
+        session = {"at": now(), "argv": sys.argv, "versions": origin.versions(), "git": origin.commit(root)}
         with self._writing():
-            root = content_root()
-            content = origin.content_hashes(root)
-            session = {"at": now(), "argv": sys.argv, "versions": origin.versions(), "git": origin.commit(root)}
             if not self._file.is_file():
                 record = {
                     "format": _FORMAT, "name": self.name, "created": now(), "updated": now(),
@@ -118,7 +119,7 @@ class RunFolder:
         """
         if not self.path.exists():
             return
-        if any(self.path.iterdir()) and not self._file.is_file():
+        if not self._file.is_file() and {path.name for path in self.path.iterdir()} - {_LOCK}:
             raise RunError(
                 "is not a run folder, so it is not deleted", file=self.path, fix="Give the run another name."
             )
@@ -134,7 +135,7 @@ class RunFolder:
         return RunFolder(self.path.parent / name, self._min_free_gb) if name else None
 
     def _writing(self) -> Any:
-        return Lock(self.path / "run.lock", f"run {self.name}").held(wait_s=10.0)
+        return Lock(self.path / _LOCK, f"run {self.name}").held(wait_s=10.0)
 
     def _refuse_other_config(self, before: Mapping[str, Any], snapshot: Mapping[str, Any]) -> None:
         changed = origin.differences(before, finite(snapshot))
