@@ -25,6 +25,7 @@ SETUP = """
     CREATE TABLE many AS SELECT range AS i FROM range(20001);
 """
 
+DEFAULT = Limits(timeout_s=3.0)
 Ask = Callable[..., Execution]
 
 
@@ -52,15 +53,16 @@ def ask(sandbox: Sandbox, instance: Instance) -> Ask:
     return lambda sql: sandbox.run([Job(instance, sql)])[0]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def guarded(instance: Instance) -> Iterator[Ask]:
-    """Run one statement in a sandbox of its own with other guards or limits."""
-    boxes: list[Sandbox] = []
+    """Run one statement in a sandbox with other guards or limits; sandboxes are kept for the module."""
+    boxes: dict[tuple[Guards, Limits], Sandbox] = {}
 
-    def run(sql: str, guards: Guards, limits: Limits = Limits(timeout_s=3.0)) -> Execution:  # noqa: B008 - frozen
-        boxes.append(Sandbox(limits, guards=guards))
-        return boxes[-1].run([Job(instance, sql)])[0]
+    def run(sql: str, guards: Guards, limits: Limits = DEFAULT) -> Execution:
+        if (guards, limits) not in boxes:
+            boxes[guards, limits] = Sandbox(limits, guards=guards)
+        return boxes[guards, limits].run([Job(instance, sql)])[0]
 
     yield run
-    for box in boxes:
+    for box in boxes.values():
         box.close()

@@ -79,12 +79,13 @@ def open_instance(path: Path, limits: Limits, locked: bool = True) -> Opened:
             "temp_directory": "",
         }
     connection = duckdb.connect(str(path), read_only=True, config=config)
-    connection.execute("SET TimeZone = 'UTC'")
+    # GLOBAL, because a plain SET holds for this cursor and not for those the statements run on.
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     catalog = connection.execute("SELECT current_database()").fetchall()[0][0]
     tables = connection.execute(_TABLES).fetchall()
     columns = connection.execute(_COLUMNS).fetchall()
     if locked:
-        connection.execute(f"SET max_execution_time = {round(limits.timeout_s * 1000)}")
+        connection.execute(f"SET GLOBAL max_execution_time = {round(limits.timeout_s * 1000)}")
         connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
         connection.execute("SET lock_configuration = true")
     names = Names(

@@ -1,9 +1,9 @@
 """The process that runs statements: started as `python -m text2sql_rl.sandbox.worker`, killed at will.
 
 In: frames on standard input: one `I` (limits, guards, folders), then any number of `J` (one job each). Out: frames
-on standard output: `H` once ready (the guards that stand), `X` if it cannot work under them, `O` before and `G` after opening an instance, `E` an
-execution, `F` an instance that does not open. Jobs are run one at a time, in order. Between jobs the process keeps
-open databases and nothing else. It ends when its input ends, or when its parent is gone.
+on standard output: `H` once ready (the guards that stand), `X` if it cannot work under them, `O` before and `G` after
+opening an instance, `E` an execution, `F` an instance that does not open. Jobs are run one at a time, in order.
+Between jobs the process keeps open databases and nothing else. It ends when its input ends, or its parent is gone.
 
 Not here: retries, kills, what a death means (pool.py).
 """
