@@ -1,62 +1,49 @@
-"""`make bench`: measured numbers of the demo run and of the judge -> bench/results.json.
+"""`make bench`: measured numbers -> bench/results.json.
 
-In: runs/demo, done. Out: a list of {name, value, unit, baseline, n, spread}; `baseline` is the goal the number is held
-against, `spread` the distance between its quartiles. Not here: tests; nothing fails because a machine was busy.
+In: the names of benchmarks, or none for all. Out: a list of {name, value, unit, baseline, n, spread}; numbers that were
+not measured this time stay as they were. Not here: tests; nothing fails because a machine was busy.
 """
 
 from __future__ import annotations
 
 import json
-import statistics
 import sys
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from text2sql_rl.errors import RunError, Text2SqlError
-from text2sql_rl.runs import RunFolder, write_text
+import reward_share
+import verifier_time
 
+from text2sql_rl.errors import ConfigError, Text2SqlError
+from text2sql_rl.runs import write_text
+
+BENCHMARKS = (reward_share, verifier_time)
 OUT = Path(__file__).with_name("results.json")
 
 
-def entry(name: str, values: Sequence[float], unit: str, baseline: float) -> dict[str, Any]:
-    """One number: the median of `values` with their quartile distance."""
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return {
-        "name": name,
-        "value": round(statistics.median(values), 5),
-        "unit": unit,
-        "baseline": baseline,
-        "n": len(values),
-        "spread": round(high - low, 5),
-    }
-
-
-def reward_share(run: RunFolder) -> dict[str, Any]:
-    """Share of a GRPO step's wall time that judging takes; the goal is under a tenth."""
-    rows = [row for row in run.source("grpo").metrics() if row.get("step_time")]
-    if len(rows) < 2:
-        raise RunError("has no step times", file=run.source("grpo").path / "metrics.jsonl", fix="Run the demo first.")
-    # A step that trains on a block sampled before judges nothing.
-    return entry(
-        "grpo.reward_share_of_step", [row.get("judge_s", 0.0) / row["step_time"] for row in rows], "share", 0.1
-    )
-
-
-def main() -> int:
-    """Measure and write."""
-    try:
-        results = [reward_share(RunFolder(Path("runs/demo")))]
-        write_text(OUT, json.dumps(results, indent=1) + "\n")
-    except Text2SqlError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for result in results:
+def main(names: list[str]) -> int:
+    """Measure, print and write; 2 when a benchmark cannot be measured, after the others were."""
+    known = {benchmark.__name__: benchmark for benchmark in BENCHMARKS}
+    before = json.loads(OUT.read_text(encoding="utf-8")) if OUT.is_file() else []
+    results = {entry["name"]: entry for entry in before}
+    failed = False
+    for name in names or known:
+        try:
+            if name not in known:
+                raise ConfigError(f"there is no benchmark {name!r}", fix=f"Choose from {', '.join(known)}.")
+            result = known[name].measure()
+        except Text2SqlError as error:
+            print(f"error: {error}", file=sys.stderr)
+            failed = True
+            continue
+        results[result.name] = asdict(result)
         print(
-            f"{result['name']:<28} {result['value']:g} {result['unit']} (goal {result['baseline']:g}, n {result['n']})"
+            f"{result.name:<32} {result.value:g} {result.unit} (baseline {result.baseline:g}, n {result.n}, "
+            f"spread {result.spread:g})"
         )
-    return 0
+    write_text(OUT, json.dumps(list(results.values()), indent=1) + "\n")
+    return 2 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

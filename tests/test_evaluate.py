@@ -15,7 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import REPOSITORY
 from text2sql_rl.config import RunConfig
+from text2sql_rl.content import open_content
 from text2sql_rl.errors import DataError, LeakError, RunError, SandboxError
 from text2sql_rl.evaluate import evaluate_stage, stage
 from text2sql_rl.evaluate.metrics import summarise
@@ -294,3 +296,26 @@ def test_an_empty_question_set_is_refused(run: RunFolder, scene: Scene) -> None:
     config, _ = scene(lambda name, number: "equivalent", roles=["empty"])
     with pytest.raises(DataError, match="the question set 'empty' is empty"):
         evaluate_stage(config, run, "grpo")
+
+
+# ---- with the real judge on the bundled databases ----------------------------------------------------------
+
+
+def test_gold_answers_are_right_and_constants_are_wrong(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scripted policy that knows every second gold; the rest answers a constant."""
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(REPOSITORY))
+    monkeypatch.setenv("TEXT2SQL_CACHE", str(tmp_path / "cache"))
+    golds = {one.id: one.gold_sql for one in open_content().questions.role("heldout")}
+    policy = Scripted(lambda name, number: golds[name] if int(name[-1]) % 2 else "SELECT 'nothing'")
+    monkeypatch.setattr(stage, "load_policy", lambda config, run, source: (policy, Plain()))
+    changes = {"judge": {"rule": "binary-v1"}, "evaluate": {"roles": ["heldout"], "samples": 1, "limit": 12}}
+    evaluate_stage(RunConfig.model_validate({**CONFIG, **changes}), run, "grpo")
+    result = run.stage("evaluate_grpo").result()
+    numbers = result["roles"]["heldout"]
+    answers = {name: answer for part in numbers["answers"].values() for name, answer in part.items()}
+    assert len(answers) == 12
+    assert all(answer == int(name[-1]) % 2 for name, answer in answers.items())
+    assert numbers["unscored"] == {}
+    assert result["environment"]["engine"].startswith("duckdb")

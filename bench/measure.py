@@ -1,0 +1,32 @@
+"""What every benchmark gives: one number with its unit, its baseline, how often it was measured and its spread.
+
+In: measured values. Out: one entry of results.json. Not here: measuring.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One number of results.json.
+
+    `baseline` is what the number is held against (a goal, or the plain way of doing the same), `n` how many
+    measurements the median was taken of, `spread` the distance between their quartiles.
+    """
+
+    name: str
+    value: float
+    unit: str
+    baseline: float
+    n: int
+    spread: float
+
+
+def median(name: str, values: Sequence[float], unit: str, baseline: float) -> Result:
+    """The median of at least two measurements, with the distance between their quartiles."""
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return Result(name, round(statistics.median(values), 5), unit, baseline, len(values), round(high - low, 5))
