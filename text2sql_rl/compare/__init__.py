@@ -11,7 +11,7 @@ Policy, in one place:
   A missing or an extra column is a mismatch.
 - What makes two cells equal is the docstring of cells.py.
 - Empty answers match when number and families of the columns agree, flagged `empty`.
-- A candidate that reads no table never answers a gold that does, whatever rows it typed in.
+- A candidate that reads no table, or returns only constants of its own (typed.py), never answers a gold that reads.
 - A gold that cannot judge gives `unverifiable`; so does a candidate that differs only where the gold leaves the
   answer open. A mismatch with a second defensible reading (doubts.py) is flagged `ambiguous` and names it.
 
@@ -21,14 +21,18 @@ share of the gold's columns reproduced as whole columns (same values, same multi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from text2sql_rl.compare.cells import Family, comparable, family
 from text2sql_rl.compare.columns import Assignment, assignments
 from text2sql_rl.compare.doubts import doubt, weakness
 from text2sql_rl.compare.rows import Kind, Sameness, answer_width, relate
 from text2sql_rl.compare.shares import column_share
+from text2sql_rl.compare.typed import typed_in
 from text2sql_rl.records import Execution, Gold, Match, Outcome, Verdict
 
-__all__ = ["compare"]
+__all__ = ["compare", "overall"]
 
 _WORDS = {
     Kind.ORDER: "the right rows, but not in the order the gold asks for",
@@ -37,8 +41,13 @@ _WORDS = {
 }
 
 
-def compare(gold: Gold, execution: Execution) -> Verdict:
+def compare(gold: Gold, execution: Execution, sql: str = "") -> Verdict:
     """Compare a candidate's execution with the prepared gold of the same instance.
+
+    Args:
+        gold: the prepared gold.
+        execution: what the candidate gave.
+        sql: the candidate's text; with it, a match is refused when the answer is typed in.
 
     Never raises for what a candidate returned. Symmetric up to the gold's sort keys and booleans.
     """
@@ -49,9 +58,28 @@ def compare(gold: Gold, execution: Execution) -> Verdict:
     if execution.outcome != Outcome.ROWS:
         return Verdict(match=Match.MISMATCH, code=execution.outcome.value, words=execution.reason or "no rows")
     if gold.execution.reads_tables and not execution.reads_tables:
-        words = "the candidate reads no table, so its rows are typed in"
-        return Verdict(match=Match.MISMATCH, code="constant", words=words)
-    return _matched(gold, execution) or _mismatched(gold, execution)
+        return _mismatch("constant", "the candidate reads no table, so its rows are typed in")
+    verdict = _matched(gold, execution)
+    if verdict and sql and typed_in(sql, gold.sql):
+        return _mismatch("constant", "the candidate returns constants only, so its rows are typed in")
+    return verdict or _mismatched(gold, execution)
+
+
+def overall(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict over all instances: a match only if no instance tells candidate and gold apart.
+
+    Args:
+        verdicts: one an instance, the real one first. What is unverifiable or ambiguous on a later instance is no
+            evidence against a match on the real rows.
+    """
+    first = verdicts[0]
+    if first.match != Match.MATCH:
+        return first
+    for verdict in verdicts[1:]:
+        if verdict.match == Match.MISMATCH and "ambiguous" not in verdict.flags:
+            words = f"right on the real rows only; on other rows of the same schema: {verdict.words}"
+            return replace(verdict, words=words, flags=(*verdict.flags, "other_rows"))
+    return first
 
 
 def _matched(gold: Gold, execution: Execution) -> Verdict | None:

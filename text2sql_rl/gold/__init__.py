@@ -136,7 +136,7 @@ def _keyed(plain: Gold, how: Plan, shown: Execution | None, flags: list[str]) ->
 
 
 def _with_ties(gold: Gold, shown: Execution, how: Plan, flags: list[str]) -> Gold:
-    """`legal_rows` where the limit cuts a tie whose rows give different answers."""
+    """`legal_rows` where the limit cuts a tie, with a flag where the choice shows in the answer."""
     rows, kept = shown.rows, gold.execution.rows
     if not kept or len(kept) == len(rows):
         return gold
@@ -154,12 +154,12 @@ def _with_ties(gold: Gold, shown: Execution, how: Plan, flags: list[str]) -> Gol
 
     first, end = how.first, how.first + len(kept)
     head, tail = tied(first), tied(end - 1)
-    for low, high in (head, tail):
-        cut = low < first or high > end
-        if cut and len({token(row[:width]) for row in rows[low:high]}) > 1:
-            flags.append("tie_cut" if gold.sort_keys else "unordered_limit")
-            return replace(gold, legal_rows=rows[head[0] : tail[1]])
-    return gold
+    if head[0] == first and tail[1] == end:
+        return gold
+    cut = (head, tail) if head[0] < first else (tail,)
+    if any(len({token(row[:width]) for row in rows[low:high]}) > 1 for low, high in cut):
+        flags.append("tie_cut" if gold.sort_keys else "unordered_limit")
+    return replace(gold, legal_rows=rows[head[0] : tail[1]])
 
 
 # ---- what depends on the stored order, and intervals -------------------------------------------------------

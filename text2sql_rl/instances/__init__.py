@@ -1,0 +1,183 @@
+"""Counterfactual instances: other rows of the same schema, on which a lucky candidate is found out.
+
+In: a real instance, the golds asked of it, a sandbox and a folder. Out: the smallest set of instances found that
+tells the golds from their mutants (mutants.py), at least `_FEWEST` of them where they can be built. Fixed by the
+real rows, the golds and the seed. Not here: judging candidates.
+
+An instance is used for a gold only where the gold can answer on it: see `fair`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import duckdb
+
+from text2sql_rl.compare import compare
+from text2sql_rl.errors import DataError
+from text2sql_rl.gold import Runs, prepare_golds
+from text2sql_rl.instances.files import opened, read_sources, write_instance
+from text2sql_rl.instances.literals import border_values
+from text2sql_rl.instances.mutants import mutants
+from text2sql_rl.instances.rows import MORE_RECIPES, RECIPES, Maker, Recipe, Source
+from text2sql_rl.records import Gold, Instance, Match
+from text2sql_rl.sandbox import Job
+
+__all__ = ["build_instances", "fair", "mutants"]
+
+# Raise it when other rows would be made from the same inputs.
+_VERSION = 1
+# Candidates go wrong in more ways than mutants do, so a few instances are always kept.
+_FEWEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A built instance, and which mutants (gold, mutant) it tells from their golds."""
+
+    instance: Instance
+    told: frozenset[tuple[int, int]]
+    answers: int
+
+
+def fair(gold: Gold, others: Sequence[Gold]) -> tuple[Gold, ...]:
+    """The gold on other instances, unverifiable where it gives nothing although it does on the real rows.
+
+    On such rows even right candidates differ: `max(x)` gives NULL where `ORDER BY x DESC LIMIT 1` gives no row.
+    """
+    if _answers(gold):
+        reason = "the gold has no answer on these rows"
+        return tuple(other if _answers(other) else replace(other, unverifiable=reason) for other in others)
+    return tuple(others)
+
+
+def _answers(gold: Gold) -> bool:
+    return any(cell is not None for row in gold.execution.rows for cell in row)
+
+
+def build_instances(
+    real: Instance, golds: Sequence[Gold], sandbox: Runs, folder: Path, most: int = 4, seed: int = 0
+) -> tuple[Instance, ...]:
+    """Build up to `most` instances beside the real one, numbered from 1.
+
+    Args:
+        real: instance 0.
+        golds: golds prepared on it; those that are unverifiable there are left out.
+        sandbox: where golds and mutants run.
+        folder: where the files go; files of an earlier call with the same inputs are used again.
+        most: the cap.
+        seed: other rows for another seed.
+
+    Raises:
+        DataError: the real file cannot be read, or the folder not written.
+    """
+    judging = [gold for gold in golds if not gold.unverifiable and "constant" not in gold.flags]
+    if not judging or most < 1:
+        return ()
+    with opened(real) as connection:
+        sources = read_sources(connection, real)
+        tables = [source.table for source in sources]
+        alive = _survivors(real, judging, [mutants(gold.sql, tables) for gold in judging], sandbox)
+        borders = border_values(gold.sql for gold in judging)
+        stamp = json.dumps([_VERSION, duckdb.__version__, real.sha256, sorted(gold.sql for gold in judging), seed])
+
+        def tried(recipes: Sequence[Recipe]) -> list[_Tried]:
+            written = [_write(connection, real, sources, recipe, borders, stamp, folder) for recipe in recipes]
+            return _told([one for one in written if one], judging, alive, sandbox)
+
+        found = tried(RECIPES)
+        if _left(alive, found):
+            found += tried(MORE_RECIPES)
+        # NULLs only where nothing else tells a mutant from its gold: they are the least gentle rows.
+        if left := _left(alive, found):
+            found += tried(_nulls(sources, left))
+    return tuple(replace(one.instance, index=at) for at, one in enumerate(_cover(found, most), 1))
+
+
+def _left(alive: dict[tuple[int, int], str], tried: Sequence[_Tried]) -> list[str]:
+    told = {pair for one in tried for pair in one.told}
+    return [sql for pair, sql in alive.items() if pair not in told]
+
+
+def _nulls(sources: Sequence[Source], left: Sequence[str]) -> tuple[Recipe, ...]:
+    """NULLs in one column each, for nullable columns that mutants still alive speak of."""
+    words = {word.lower() for sql in left for word in re.findall(r"\w+", sql)}
+    columns = [(source.table, column) for source in sources for column in source.table.columns]
+    return tuple(
+        Recipe(f"null {table.name}.{column.name}", mix=0.3, border=0.1, null=(table.name, column.name))
+        for table, column in columns
+        if column.nullable and not column.primary_key and column.name.lower() in words
+    )[:8]
+
+
+def _survivors(
+    real: Instance, golds: Sequence[Gold], changed: Sequence[Sequence[str]], sandbox: Runs
+) -> dict[tuple[int, int], str]:
+    """Mutants that match their gold on the real rows: the ones other rows must tell apart."""
+    pairs = [(at, number, sql) for at, found in enumerate(changed) for number, sql in enumerate(found)]
+    ran = sandbox.run([Job(real, sql) for _, _, sql in pairs])
+    return {
+        (at, number): sql
+        for (at, number, sql), execution in zip(pairs, ran, strict=True)
+        if compare(golds[at], execution).match == Match.MATCH
+    }
+
+
+def _told(
+    instances: Sequence[Instance], golds: Sequence[Gold], alive: dict[tuple[int, int], str], sandbox: Runs
+) -> list[_Tried]:
+    """Run golds and surviving mutants on instances, in one batch for all of them."""
+    prepared = iter(prepare_golds([(instance, gold.sql) for instance in instances for gold in golds], sandbox))
+    others = [[fair(gold, (next(prepared),))[0] for gold in golds] for _ in instances]
+    jobs = [
+        (at, pair, Job(instance, sql))
+        for at, instance in enumerate(instances)
+        for pair, sql in alive.items()
+        if not others[at][pair[0]].unverifiable
+    ]
+    told: list[set[tuple[int, int]]] = [set() for _ in instances]
+    for (at, pair, _), execution in zip(jobs, sandbox.run([job for _, _, job in jobs]), strict=True):
+        verdict = compare(others[at][pair[0]], execution)
+        if verdict.match == Match.MISMATCH and "ambiguous" not in verdict.flags:
+            told[at].add(pair)
+    answers = [sum(not other.unverifiable and _answers(other) for other in row) for row in others]
+    return [_Tried(*one) for one in zip(instances, map(frozenset, told), answers, strict=True)]
+
+
+def _cover(tried: Sequence[_Tried], most: int) -> list[_Tried]:
+    """Greedy cover: the instance that tells most of what is left, the gentler one first on equal terms."""
+    chosen: list[_Tried] = []
+    left = {pair for one in tried for pair in one.told}
+    while left and len(chosen) < most:
+        best = max(tried, key=lambda one: len(one.told & left))
+        chosen.append(best)
+        left -= best.told
+    spare = sorted((one for one in tried if one not in chosen and one.answers), key=lambda one: -one.answers)
+    return chosen + spare[: max(0, min(most, _FEWEST) - len(chosen))]
+
+
+def _write(
+    connection: duckdb.DuckDBPyConnection,
+    real: Instance,
+    sources: Sequence[Source],
+    recipe: Recipe,
+    borders: dict[str, tuple[object, ...]],
+    stamp: str,
+    folder: Path,
+) -> Instance | None:
+    """Build one instance; None when this recipe cannot keep the schema's promises."""
+    sha = hashlib.sha256(f"{stamp}{recipe.name}".encode()).hexdigest()
+    path = folder / f"{real.database}-{sha[:16]}.duckdb"
+    if not path.exists():
+        maker = Maker(random.Random(sha), recipe, borders)
+        try:
+            write_instance(connection, path, sources, {source.table.name: maker.make(source) for source in sources})
+        except DataError:
+            return None
+    return Instance(database=real.database, index=0, path=path, sha256=sha)

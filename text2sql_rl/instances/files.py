@@ -1,0 +1,128 @@
+"""Reading the real rows, writing a counterfactual file.
+
+In: a DuckDB file. Out: its tables with a sample of their rows, and new files of the same schema. A file appears
+under its name only when it is complete. Rows that a CHECK or another constraint of the schema refuses are left out.
+Not here: which rows (rows.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from text2sql_rl.databases import quoted, read_schema
+from text2sql_rl.errors import DataError
+from text2sql_rl.instances.rows import Row, Source
+from text2sql_rl.records import Column, Instance, Table
+
+# So many real rows of a table are enough to draw from.
+_SAMPLE = 400
+# The Python client cannot write these as it reads them; they travel as text.
+_AS_TEXT = re.compile(r"\]$|^(STRUCT|MAP|UNION|TUPLE|INTERVAL|BIT|VARIANT|TIMESTAMP_NS)", re.IGNORECASE)
+
+
+@contextmanager
+def opened(real: Instance) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that sees the real rows, read-only, as `real`.
+
+    Raises:
+        DataError: the file is missing or no DuckDB database.
+    """
+    try:
+        connection = duckdb.connect()
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"ATTACH '{_escaped(real.path)}' AS real (READ_ONLY)")
+    except duckdb.Error as error:
+        raise DataError(f"cannot be opened: {error}", file=real.path) from error
+    with connection:
+        yield connection
+
+
+def read_sources(connection: duckdb.DuckDBPyConnection, real: Instance) -> tuple[Source, ...]:
+    """The tables of the real instance, parents first."""
+    return tuple(_source(connection, table) for table in read_schema(real.path))
+
+
+def write_instance(
+    connection: duckdb.DuckDBPyConnection, target: Path, sources: Sequence[Source], rows: Mapping[str, Sequence[Row]]
+) -> None:
+    """Write a file with the schema of the real instance and other rows.
+
+    Raises:
+        DataError: the schema cannot be copied or the file not written.
+    """
+    partial = target.with_suffix(".partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)
+        connection.execute(f"ATTACH '{_escaped(partial)}' AS made")
+        try:
+            connection.execute("COPY FROM DATABASE real TO made (SCHEMA)")
+            for source in sources:
+                _insert(connection, source.table, rows[source.table.name])
+        finally:
+            connection.execute("DETACH made")
+        partial.replace(target)
+    except (duckdb.Error, OSError) as error:
+        partial.unlink(missing_ok=True)
+        raise DataError(f"no counterfactual rows: {error}", file=target) from error
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def _source(connection: duckdb.DuckDBPyConnection, table: Table) -> Source:
+    shown = ", ".join(
+        f"CAST({quoted(column.name)} AS VARCHAR)" if _AS_TEXT.search(column.type) else quoted(column.name)
+        for column in table.columns
+    )
+    # Every n-th row, so that the sample spans the table and is the same each time.
+    step = max(1, table.rows // _SAMPLE)
+    sql = f"SELECT {shown} FROM real.main.{quoted(table.name)} WHERE rowid % {step} = 0 ORDER BY rowid LIMIT {_SAMPLE}"
+    rows = connection.execute(sql).fetchall()
+    declared = connection.execute(
+        "SELECT constraint_column_names FROM duckdb_constraints() WHERE database_name = 'real' AND table_name = ? "
+        "AND constraint_type IN ('PRIMARY KEY', 'UNIQUE') ORDER BY constraint_index",
+        [table.name],
+    ).fetchall()
+    at = {column.name: position for position, column in enumerate(table.columns)}
+    unique = [tuple(at[name] for name in names) for (names,) in declared]
+    unique += [(position,) for position in _inferred(table, rows) if (position,) not in unique]
+    return Source(table, rows, tuple(unique))
+
+
+def _inferred(table: Table, rows: Sequence[Sequence[Any]]) -> Iterator[int]:
+    """Columns called id that hold no value twice: keys, though nobody declared them."""
+    for position, column in enumerate(table.columns):
+        cells = [row[position] for row in rows]
+        if column.name.lower() == "id" and None not in cells and len(set(cells)) == len(cells):
+            yield position
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Row]) -> None:
+    if not rows:
+        return
+    holder = "(" + ", ".join(f"CAST(? AS {_castable(column)})" for column in table.columns) + ")"
+    into = f"INSERT INTO made.main.{quoted(table.name)} VALUES "
+    try:
+        connection.execute(into + ", ".join([holder] * len(rows)), [cell for row in rows for cell in row])
+    except (duckdb.ConstraintException, duckdb.ConversionException, duckdb.OutOfRangeException):
+        for row in rows:
+            _insert_one(connection, into + holder, row)
+
+
+def _insert_one(connection: duckdb.DuckDBPyConnection, sql: str, row: Row) -> None:
+    try:
+        connection.execute(sql, row)
+    except (duckdb.ConstraintException, duckdb.ConversionException, duckdb.OutOfRangeException):
+        return  # the schema refuses this row: the instance does without it
+
+
+def _castable(column: Column) -> str:
+    return "VARCHAR" if column.type == "JSON" else column.type

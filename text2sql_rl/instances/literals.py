@@ -1,0 +1,71 @@
+"""Values around every literal of a gold, by the column it is compared with.
+
+In: gold SQL. Out: column name -> values on, just below and just above each literal, so that rows exist on both
+sides of every border a gold draws. Values are Python values; whether a column can hold one is decided where rows
+are made. Not here: rows.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between, exp.Like, exp.ILike)
+
+
+def border_values(golds: Iterable[str]) -> dict[str, tuple[Any, ...]]:
+    """Lower-cased column name -> values to put into it, without repetition, in a fixed order."""
+    found: dict[str, dict[str, Any]] = {}
+    for sql in golds:
+        try:
+            tree = sqlglot.parse_one(sql, dialect="duckdb")
+        except (sqlglot.errors.SqlglotError, RecursionError):
+            continue
+        for node in tree.find_all(*_COMPARED):
+            columns = [column.name.lower() for column in node.find_all(exp.Column)]
+            for literal in node.find_all(exp.Literal):
+                for value in _around(literal, isinstance(node, exp.Like | exp.ILike)):
+                    for column in columns:
+                        found.setdefault(column, {}).setdefault(repr(value), value)
+    return {column: tuple(values.values()) for column, values in found.items()}
+
+
+def _around(literal: exp.Literal, pattern: bool) -> Iterator[Any]:
+    text = literal.this
+    if not literal.is_string:
+        yield from _around_number(text)
+    elif pattern:
+        core = text.replace("%", "").replace("_", "x")
+        yield from (core, f"x{core}", f"{core}x", f"x{core}x", core.swapcase(), "x")
+    else:
+        yield from (text, text.swapcase())
+        try:
+            day = datetime.datetime.fromisoformat(text)
+        except ValueError:
+            return
+        written = text if len(text) > 10 else ""
+        for step in (-1, 1):
+            moved = day + datetime.timedelta(days=step)
+            yield moved.isoformat(sep=" ") if written else moved.date().isoformat()
+
+
+def _around_number(text: str) -> Iterator[Any]:
+    try:
+        number = Decimal(text)
+    except ArithmeticError:
+        return
+    if number == number.to_integral_value() and "." not in text:
+        whole = int(number)
+        yield from (whole, whole + 1, whole - 1)
+        if 1000 < whole < 3000:  # a year, compared with a part of a date
+            for year in (whole - 1, whole, whole + 1):
+                yield datetime.date(year, 1, 1)
+                yield datetime.date(year, 12, 31)
+    else:
+        step = Decimal(1).scaleb(int(number.as_tuple().exponent))
+        yield from (number, number + step, number - step)
