@@ -145,10 +145,12 @@ def test_warnings_name_what_flatters(run: RunFolder) -> None:
 
 def test_the_console_shows_the_table(run: RunFolder) -> None:
     out = io.StringIO()
-    Console(width=120, file=out).print(report_tables(run))
+    Console(width=80, file=out).print(report_tables(run))
     text = out.getvalue()
-    assert re.search(r"GRPO\W+90\.0 %\W+90\.0 to 90\.0 %\W+90 of 100\W+90\.0 %", text)
-    assert re.search(r"GRPO against the control\W+\+20\.0 points\W+\+20.0 to \+20.0 points\W+20\W+0\W+p < 0.001", text)
+    assert re.search(r"GRPO +90\.0 % +90\.0 to 90\.0 +90 +90\.0 % +75\.0 to 100\.0", text)
+    assert re.search(r"GRPO against the control +\+20\.0 +\+20\.0 to \+20\.0 +20 +0 +p < 0\.001", text)
+    assert re.search(r"before the warm-up +100 +40 % +50 % +10 % +60\.0 % +80\.0 %", text)
+    assert "…" not in text
 
 
 def test_runs_beside_it(run: RunFolder, tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ the page, the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -38,9 +39,11 @@ def tables(numbers: Mapping[str, Any]) -> Group:
     parts += [Text(numbers["answer"]), Text("")]
     heldout = numbers["heldout"]
     if "questions" in heldout:
-        parts += [_accuracies(heldout), _comparisons(heldout)]
+        parts += [_accuracies(heldout), Text("")]
+        if heldout["comparisons"]:
+            parts += [_comparisons(heldout), Text("")]
     if any(numbers["difficulty"][when] for when in ("before_warmup", "after_warmup")):
-        parts.append(_pass_rates(numbers["difficulty"]))
+        parts += [_pass_rates(numbers["difficulty"]), Text("")]
     parts.append(_costs(numbers))
     return Group(*parts)
 
@@ -48,60 +51,63 @@ def tables(numbers: Mapping[str, Any]) -> Group:
 def _accuracies(heldout: Mapping[str, Any]) -> Table:
     written = heldout.get("handwritten", {})
     table = _table(
-        f"greedy accuracy, {heldout['questions']:,} questions over {heldout['databases']} held-out databases"
+        f"greedy accuracy, {heldout['questions']:,} questions over {heldout['databases']} held-out databases",
+        ("policy", "accuracy", "95 % interval", "right", *(("hand-written", "95 % interval") if written else ())),
     )
-    for column in ("policy", "accuracy", "95 % over databases", "right", "hand-written", "95 %"):
-        table.add_column(column, justify="left" if column == "policy" else "right")
     for name, shown in POLICY_WORDS.items():
         if name in heldout:
-            part, second = heldout[name], written.get(name, {})
-            right = f"{part['correct']} of {part['scored']}"
-            table.add_row(
-                shown, percent(part["accuracy"]), interval(part["ci95"]), right,
-                percent(second.get("accuracy")) if second else "", interval(second.get("ci95")),
-            )  # fmt: skip
+            row = [*_share(heldout[name]), f"{heldout[name]['correct']:,}"]
+            table.add_row(shown, *row, *(_share(written[name]) if name in written else ()))
     return table
 
 
+def _share(part: Mapping[str, Any]) -> tuple[str, str]:
+    return percent(part["accuracy"]), interval(part["ci95"]).removesuffix(" %")
+
+
 def _comparisons(heldout: Mapping[str, Any]) -> Table:
-    table = _table("the same questions, paired")
-    for column in ("", "difference", "95 % over databases", "gained", "lost", "McNemar"):
-        table.add_column(column, justify="right" if column else "left")
+    columns = ("the same questions, paired", "points", "95 % interval", "gained", "lost", "McNemar")
+    table = _table("", columns)
     for name, shown in COMPARISON_WORDS.items():
         if pair := heldout["comparisons"].get(name):
             table.add_row(
-                shown, points(pair["difference"]), points_interval(pair["ci95"]), str(pair["only_second"]),
-                str(pair["only_first"]), p_value(pair["p"]),
-            )  # fmt: skip
+                shown,
+                points(pair["difference"]).removesuffix(" points"),
+                points_interval(pair["ci95"]).removesuffix(" points"),
+                str(pair["only_second"]),
+                str(pair["only_first"]),
+                p_value(pair["p"]),
+            )
     return table
 
 
 def _pass_rates(difficulty: Mapping[str, Any]) -> Table:
-    table = _table(f"pass rates, kept where {difficulty['low']:g} < rate < {difficulty['high']:g}")
-    for column in ("measured", "questions", "kept", "too easy", "too hard", "mean pass rate", "solved at least once"):
-        table.add_column(column, justify="left" if column == "measured" else "right")
+    columns = ("pass rates", "questions", "kept", "too easy", "too hard", "mean", "solved once")
+    table = _table(f"questions kept where {difficulty['low']:g} < pass rate < {difficulty['high']:g}", columns)
     for when in ("before_warmup", "after_warmup"):
         if part := difficulty[when]:
-            shares = (percent(part[key] / max(1, part["questions"]), 0) for key in ("kept", "too_easy", "too_hard"))
-            table.add_row(
-                when.replace("_warmup", " the warm-up"), str(part["questions"]), *shares,
-                percent(part.get("mean_pass_rate")), percent(part.get("pass_at_k")),
-            )  # fmt: skip
+            shares = [percent(part[key] / max(1, part["questions"]), 0) for key in ("kept", "too_easy", "too_hard")]
+            rates = [percent(part.get(key)) for key in ("mean_pass_rate", "pass_at_k")]
+            table.add_row(when.replace("_warmup", " the warm-up"), f"{part['questions']:,}", *shares, *rates)
     return table
 
 
 def _costs(numbers: Mapping[str, Any]) -> Table:
-    table = _table("cost")
-    table.add_column("stage")
-    table.add_column("minutes", justify="right")
+    table = _table("", ("stage", "minutes"))
     for name, stage in numbers["stages"].items():
-        table.add_row(name, f"{stage['minutes']:.1f}{' (parent run)' if stage['inherited_from'] else ''}")
+        inherited = f" (of run {stage['inherited_from']})" if stage["inherited_from"] else ""
+        table.add_row(name + inherited, f"{stage['minutes']:.1f}")
     if numbers["wall_s"]:
         table.add_row("whole run, stages side by side", f"{numbers['wall_s'] / 60:.1f}")
     if numbers["peak_rss_mb"]:
-        table.add_row("peak memory", f"{numbers['peak_rss_mb']:,.0f} MB")
+        table.add_row("peak memory, MB", f"{numbers['peak_rss_mb']:,.0f}")
     return table
 
 
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False)
+def _table(title: str, columns: Sequence[str]) -> Table:
+    """Narrow enough for 80 characters, and readable where there are no colours."""
+    table = Table(title=title or None, title_justify="left", title_style="bold", header_style="bold",
+                  box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))  # fmt: skip
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left", no_wrap=True)
+    return table
