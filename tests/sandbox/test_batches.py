@@ -141,4 +141,11 @@ sys.exit(1 if heavy else 0)
 def test_the_doctor_names_the_guards(sandbox: Sandbox) -> None:
     found = sandbox.doctor()
     assert found["rlimit file size"] is (sys.platform != "win32")
-    assert set(found) == {"rlimit address space", "rlimit file size", "no_new_privs", "landlock", "seccomp"}
+    assert set(found) == {
+        "rlimit address space",
+        "rlimit file size",
+        "no_new_privs",
+        "no capabilities",
+        "landlock",
+        "seccomp",
+    }

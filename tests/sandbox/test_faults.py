@@ -26,7 +26,7 @@ PROC = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /pro
 
 
 def worker(box: Sandbox) -> Process:
-    process = box._processes[0]
+    process = box._workers.slots[0]
     assert process is not None
     return process
 
@@ -37,7 +37,7 @@ def strike(box: Sandbox, number: signal.Signals, times: int) -> threading.Thread
     def run() -> None:
         struck: set[int] = set()
         while len(struck) < times:
-            process = box._processes[0]
+            process = box._workers.slots[0]
             if process is not None and process.jobs and process.phase == "run" and process.pid not in struck:
                 time.sleep(0.1)
                 os.kill(process.pid, number)
@@ -174,7 +174,7 @@ box.run([Job(instance, "SELECT 1")])
 if sys.argv[2]:
     threading.Thread(target=box.run, args=([Job(instance, sys.argv[2])],), daemon=True).start()
     time.sleep(0.3)
-print(box._processes[0].pid, flush=True)
+print(box._workers.slots[0].pid, flush=True)
 if sys.argv[3] == "wait":
     time.sleep(60)
 """
@@ -212,7 +212,7 @@ def test_no_descriptors_and_no_processes_are_left(instance: Instance) -> None:
     for _ in range(3):
         with Sandbox(Limits(timeout_s=0.3, grace_s=0.2), workers=2) as box:
             box.run([Job(instance, COUNT), Job(instance, ENDLESS), Job(instance, "SELECT len(range(300000000))")])
-            pids = [process.pid for process in box._processes if process is not None]
+            pids = [process.pid for process in box._workers.slots if process is not None]
         assert all(gone(pid) for pid in pids)
     assert count() == before
 

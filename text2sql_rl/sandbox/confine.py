@@ -6,6 +6,7 @@ taken back. All of it holds when DuckDB itself is taken over, which DuckDB's own
 
 - rlimits: address space, no files written, no core dumps, few descriptors.
 - no_new_privs: nothing executed gains rights.
+- no capabilities: root is not root here, so the limits cannot be raised again.
 - landlock: reads only below the databases' folders and Python's own; no writes; no TCP; no signals to outsiders.
 - seccomp (x86-64): no sockets, no new processes, no executing, no changes to the file system, no other kernel doors.
 
@@ -28,7 +29,8 @@ from text2sql_rl.sandbox.limits import Guards, Limits
 
 _SLACK_BYTES = 512 << 20
 _DESCRIPTORS = 256
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
+_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
+_CAPABILITY_VERSION, _CAP_READING = 0x20080522, 1 << 1 | 1 << 2  # linux/capability.h: DAC_OVERRIDE, DAC_READ_SEARCH
 
 # ---- Landlock: linux/landlock.h ------------------------------------------------------------------------------
 
@@ -73,6 +75,8 @@ def confine(limits: Limits, guards: Guards, folders: Iterable[Path]) -> tuple[st
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
         active.append("no_new_privs")
+        if _drop_capabilities(libc):
+            active.append("no capabilities")
         if guards.landlock and (abi := _landlock(libc, folders)):
             active.append(f"landlock (version {abi})")
         if guards.seccomp and _seccomp(libc):
@@ -105,6 +109,17 @@ def _limit_resources(limits: Limits) -> list[str]:
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
     return [f"rlimit {name}" for name in wanted]
+
+
+def _drop_capabilities(libc: ctypes.CDLL) -> bool:
+    """Give up root's powers, e.g. to raise limits, but for reading files that belong to others."""
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    held = ctypes.create_string_buffer(24)
+    if libc.capget(header, held) != 0:
+        return False
+    effective, permitted, _, *_rest = struct.unpack("=6I", held.raw)
+    keep = _CAP_READING
+    return bool(libc.capset(header, struct.pack("=6I", effective & keep, permitted & keep, 0, 0, 0, 0)) == 0)
 
 
 def _landlock(libc: ctypes.CDLL, folders: Iterable[Path]) -> int:

@@ -27,7 +27,6 @@ import duckdb
 from text2sql_rl.records import Outcome
 from text2sql_rl.sandbox import pivot, second_look
 from text2sql_rl.sandbox.names import (
-    TABLE_FUNCTIONS,
     VALUE_FUNCTIONS,
     FunctionNames,
     refused_table,
@@ -92,7 +91,7 @@ class _Tree:
             return reads
         if not isinstance(item, dict):
             return False
-        if isinstance(alias := item.get("alias"), str):
+        if isinstance(alias := item.get("alias"), str) and item.get("column_names") != [alias]:
             self.aliases.add(alias.lower())
         if isinstance(sample := item.get("sample"), dict) and not sample.get("repeatable"):
             raise Refusal("samples at random (REPEATABLE is missing)")
@@ -145,7 +144,7 @@ class _Tree:
     def _table_function(self, item: Mapping[str, Any], scope: Mapping[str, bool]) -> bool:
         call = item["function"]
         name = self._name(call)
-        if name not in TABLE_FUNCTIONS and (name in self.functions.refused or name in self.functions.allowed):
+        if self.functions.refuses_table(name):
             raise Refusal(f"calls {name}() in FROM")
         reads = self._below(call, scope)
         return self._below(item, scope, skip="function") or reads
@@ -156,7 +155,7 @@ class _Tree:
             raise Refusal(_form(kind))
         if kind in ("FUNCTION", "WINDOW"):
             name = self._name(item)
-            if name in self.functions.refused:
+            if self.functions.refuses_call(name):
                 raise Refusal(f"calls {name}()")
         elif kind == "COLUMN_REF" and len(item["column_names"]) == 1:
             self.words.add(item["column_names"][0].lower())

@@ -33,8 +33,11 @@ _STATE = words(
     " in_search_path parse_duckdb_log_message json_serialize_sql json_deserialize_sql json_serialize_plan"
     " json_execute_serialized_sql query query_table col_description obj_description shobj_description format_type"
     " vector_type getenv which_secret test_vector_types checkpoint force_checkpoint"
+    " load_extension readfile writefile http_get http_post"
 )
 _PREFIXES = ("__internal", "pg_", "has_", "inet_", "duckdb_", "current_", "pragma_", "read_", "parquet_", "sniff_")
+_FOREIGN_PREFIXES = ("__internal", "pg_", "duckdb_", "pragma_", "read_", "parquet_", "sniff_", "st_read")
+_FOREIGN_SUFFIXES = ("_scan", "_query", "_attach")
 _EXCEPT = CLOCKS | {"pg_typeof", "pg_size_pretty"}
 
 TABLE_FUNCTIONS = words("range generate_series unnest json_each json_tree repeat repeat_row")
@@ -50,10 +53,22 @@ _PATH_MARKS = frozenset("./\\:*?[]~")
 
 @dataclass(frozen=True, slots=True)
 class FunctionNames:
-    """The engine's functions, split by whether a statement may call them in an expression."""
+    """The engine's functions: in an expression allowed or refused, and those that exist in FROM."""
 
     allowed: frozenset[str]
     refused: frozenset[str]
+    tables: frozenset[str]
+
+    def refuses_call(self, name: str) -> bool:
+        """Whether an expression may not call `name` (lower-cased)."""
+        return name in self.refused or (name not in self.allowed and name.startswith(_FOREIGN_PREFIXES))
+
+    def refuses_table(self, name: str) -> bool:
+        """Whether FROM may not call `name` (lower-cased); the names of absent extensions' readers count too."""
+        if name in TABLE_FUNCTIONS:
+            return False
+        foreign = name.startswith(_FOREIGN_PREFIXES) or name.endswith(_FOREIGN_SUFFIXES)
+        return name in self.tables or name in self.refused or foreign
 
 
 def split_functions(listed: Iterable[tuple[str, str, bool]]) -> FunctionNames:
@@ -62,17 +77,18 @@ def split_functions(listed: Iterable[tuple[str, str, bool]]) -> FunctionNames:
     Args:
         listed: (name, function_type, volatile) as duckdb_functions() gives them.
     """
-    allowed, refused = set(), set(RANDOM | _STATE)
+    allowed, refused, tables = set(), set(RANDOM | _STATE), set()
     for name, kind, volatile in listed:
         lower = name.lower()
-        expression = kind in ("scalar", "aggregate", "window", "macro")
-        if kind in ("table", "table_macro") and lower not in TABLE_FUNCTIONS:
+        if kind in ("table", "table_macro"):
+            tables.add(lower)
+        elif volatile or (lower.startswith(_PREFIXES) and lower not in _EXCEPT):
             refused.add(lower)
-        if expression and (volatile or (lower.startswith(_PREFIXES) and lower not in _EXCEPT)):
-            refused.add(lower)
-        elif expression and lower not in refused:
+        elif kind in ("scalar", "aggregate", "window", "macro"):
             allowed.add(lower)
-    return FunctionNames(allowed=frozenset(allowed - RANDOM - _STATE), refused=frozenset(refused - allowed))
+    # A table function's name in an expression is refused like its call in FROM, unless both exist.
+    refused |= tables - allowed - TABLE_FUNCTIONS
+    return FunctionNames(frozenset(allowed - RANDOM - _STATE), frozenset(refused), frozenset(tables))
 
 
 def refused_table(path: tuple[str, ...]) -> str:

@@ -1,39 +1,25 @@
-"""The parent side of the sandbox: hands jobs to workers, and ends workers that do not answer.
+"""The door of the sandbox: hands jobs to workers and gives back executions.
 
 In: jobs. Out: executions in the same order. A candidate's fault is never an exception: every job gets an outcome.
 
-What a worker's death means: killed by this side at the deadline -> TIMEOUT for the job it was running. Died of
-itself, or reported itself hurt (address space full, engine failure) -> that job runs once more, alone in a new
-worker; what happens then is the job's outcome (ERROR or MEMORY). So no job suffers for what another one did. The
-verifier's own failures (no worker starts, an instance does not open) are FAULT.
-
-Not here: pipes (process.py), SQL.
+Not here: what a worker's death means (batch.py), pipes (process.py), SQL.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import selectors
-import signal
 import threading
-import time
 import weakref
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from text2sql_rl.errors import SandboxError
-from text2sql_rl.records import Execution, Outcome
-from text2sql_rl.sandbox import wire
+from text2sql_rl.records import Execution
+from text2sql_rl.sandbox.batch import Batch
 from text2sql_rl.sandbox.limits import ALL_GUARDS, DEFAULT_LIMITS, Guards, Job, Limits
-from text2sql_rl.sandbox.process import Process
+from text2sql_rl.sandbox.process import Workers
 
-_WINDOW = 16
-_FAILED_STARTS = 3
+_GUARDS = ("rlimit address space", "rlimit file size", "no_new_privs", "no capabilities", "landlock", "seccomp")
 
 
 class Sandbox:
@@ -55,15 +41,11 @@ class Sandbox:
         """
         if workers < 1:
             raise SandboxError(f"a sandbox needs at least one worker, not {workers}", fix="Set workers to 1 or more")
-        self.limits, self._guards = limits, guards
+        self.limits = limits
         self._lock = threading.Lock()
         self._closed = False
-        self._owner = os.getpid()
-        self._folders: frozenset[Path] = frozenset()
-        self._processes: list[Process | None] = [None] * workers
-        self._finalizer = weakref.finalize(self, _end, self._processes, self._owner)
-        for slot in range(workers):
-            self._processes[slot] = self._spawn()
+        self._workers = Workers(limits, guards, workers)
+        self._finalizer = weakref.finalize(self, self._workers.end)
 
     def __enter__(self) -> Sandbox:
         """Return itself."""
@@ -92,11 +74,11 @@ class Sandbox:
             if self._closed:
                 raise SandboxError("the sandbox is closed", fix="Open a new one")
             self._adopt()
-            batch = _Batch(self, jobs)
+            batch = Batch(self._workers, jobs)
             try:
                 batch.run()
             except BaseException:
-                _end(self._processes, self._owner)
+                self._workers.end()
                 raise
             return batch.executions()
 
@@ -104,311 +86,13 @@ class Sandbox:
         """Which of the operating system's guards stand on this machine, by name."""
         with self._lock:
             self._adopt()
-            batch = _Batch(self, ())
-            batch.start_one()
-            active = next((process.active for process in self._processes if process is not None), ())
-        names = ("rlimit address space", "rlimit file size", "no_new_privs", "landlock", "seccomp")
-        return {name: any(found.startswith(name) for found in active) for name in names}
+            Batch(self._workers, ()).start_one()
+            active = next((process.active for process in self._workers.slots if process is not None), ())
+        return {name: any(found.startswith(name) for found in active) for name in _GUARDS}
 
     def _adopt(self) -> None:
         """In a forked child the workers are the parent's: leave them alone and use own ones."""
-        if os.getpid() != self._owner:
+        if os.getpid() != self._workers.owner:
             self._finalizer.detach()
-            for process in self._processes:
-                if process is not None:
-                    process.drop()
-            self._processes = [None] * len(self._processes)
-            self._owner = os.getpid()
-            self._finalizer = weakref.finalize(self, _end, self._processes, self._owner)
-
-    def _spawn(self) -> Process | None:
-        try:
-            return Process(self.limits, self._guards)
-        except OSError:
-            return None
-
-
-class _Batch:
-    """One call of `run`: the jobs that wait, run and are done."""
-
-    def __init__(self, sandbox: Sandbox, jobs: Sequence[Job]) -> None:
-        self._sandbox, self._limits = sandbox, sandbox.limits
-        self._processes = sandbox._processes
-        self._results: dict[int, Execution] = {}
-        self._deaths: dict[int, int] = {}
-        self._alone: deque[int] = deque()
-        self._unopenable: set[Path] = set()
-        self._failed_starts = 0
-        numbers: dict[tuple[Path, str, str], int] = {}
-        self._jobs: list[Job] = []
-        self._order: list[int] = []
-        for job in jobs:
-            key = (job.instance.path, job.instance.sha256, job.sql)
-            if key not in numbers:
-                numbers[key] = len(self._jobs)
-                self._jobs.append(job)
-            self._order.append(numbers[key])
-        waiting = []
-        for number, job in enumerate(self._jobs):
-            if (early := _without_running(job.sql, self._limits)) is not None:
-                self._results[number] = early
-            else:
-                waiting.append(number)
-        waiting.sort(key=lambda number: str(self._jobs[number].instance.path))
-        self._waiting = deque(waiting)
-        self._share = max(1, min(_WINDOW, -(-len(waiting) // len(self._processes))))
-        folders = {self._jobs[number].instance.path.resolve().parent for number in waiting}
-        if not folders <= sandbox._folders:
-            sandbox._folders |= folders
-
-    def executions(self) -> tuple[Execution, ...]:
-        return tuple(self._results[number] for number in self._order)
-
-    def run(self) -> None:
-        while len(self._results) < len(self._jobs):
-            for slot in range(len(self._processes)):
-                self._feed(slot)
-            if self._failed_starts >= _FAILED_STARTS:
-                self._give_up()
-                return
-            self._step()
-
-    def start_one(self) -> None:
-        """Wait until a worker is ready (or none can be)."""
-        while self._failed_starts < _FAILED_STARTS:
-            process = self._ready(0)
-            if process is not None and process.phase != "start":
-                return
-            self._step()
-
-    # ---- feeding -------------------------------------------------------------------------------------------
-
-    def _ready(self, slot: int) -> Process | None:
-        """The worker of this slot, started anew where it is missing or may not read a folder it needs."""
-        process = self._processes[slot]
-        if process is not None and process.begun and not process.jobs and process.folders < self._sandbox._folders:
-            process.kill()
-            process = None
-        if process is None:
-            process = self._processes[slot] = self._sandbox._spawn()
-            if process is None:
-                self._failed_starts += 1
-                return None
-        if not process.begun:
-            process.begin(self._sandbox._folders)
-        return process
-
-    def _feed(self, slot: int) -> None:
-        held = self._processes[slot]
-        if held is not None and held.alone and held.jobs:
-            return
-        if self._alone and (held is None or not held.jobs):
-            if held is not None and held.done:
-                held.kill()
-                self._processes[slot] = None
-            process = self._ready(slot)
-            if process is not None:
-                process.alone = True
-                self._give(process, self._alone.popleft())
-            return
-        if self._alone or not self._waiting:
-            return
-        process = self._ready(slot)
-        if process is None or not self._sandbox._folders <= process.folders:
-            return
-        process.alone = False
-        while self._waiting and len(process.jobs) < self._share:
-            self._give(process, self._waiting.popleft())
-
-    def _give(self, process: Process, number: int) -> None:
-        job = self._jobs[number]
-        process.send(number, job.instance.path.resolve(), job.instance.sha256, job.sql)
-
-    # ---- waiting -------------------------------------------------------------------------------------------
-
-    def _step(self) -> None:
-        """Wait for the next event: frames, room to write, or a deadline."""
-        live = [(slot, process) for slot, process in enumerate(self._processes) if process is not None]
-        live = [(slot, process) for slot, process in live if process.begun]
-        with selectors.DefaultSelector() as selector:
-            for slot, process in live:
-                selector.register(process.output, selectors.EVENT_READ, slot)
-                if process.writing:
-                    selector.register(process.input, selectors.EVENT_WRITE, slot)
-            wait = min((process.deadline for _, process in live), default=0.0) - time.monotonic()
-            for key, event in selector.select(min(max(wait, 0.0), 60.0)):
-                process = self._processes[key.data]
-                if process is not None and event & selectors.EVENT_WRITE:
-                    process.write()
-                elif process is not None:
-                    self._read(key.data, process)
-        for slot, process in live:
-            if self._processes[slot] is process and time.monotonic() > process.deadline:
-                self._overdue(slot, process)
-
-    def _read(self, slot: int, process: Process) -> None:
-        try:
-            frames, ended = process.read()
-            for kind, payload in frames:
-                if self._processes[slot] is process:
-                    self._frame(slot, process, kind, payload)
-        except (wire.WireError, ValueError, KeyError, TypeError, IndexError, RecursionError):
-            if self._processes[slot] is process:  # it speaks nonsense: something has taken it over
-                process.kill()
-                self._died(slot, process, "the worker was corrupted", Outcome.ERROR)
-            return
-        if ended and self._processes[slot] is process:
-            status = process.exit_status(1.0)
-            status = process.kill() if status is None else status
-            process.drop()
-            memory = status == -signal.SIGKILL
-            how = f"signal {-status}" if status < 0 else f"status {status}"
-            self._died(slot, process, f"the worker died ({how})", Outcome.MEMORY if memory else Outcome.ERROR)
-
-    def _frame(self, slot: int, process: Process, kind: bytes, payload: bytes) -> None:
-        if kind == b"H":
-            process.active = tuple(json.loads(payload))
-            self._failed_starts = 0
-            process.restart_clock()
-        elif kind == b"X":  # on a system this was not written for: better without Landlock than not at all
-            self._sandbox._guards = replace(self._sandbox._guards, landlock=False)
-            self._failed_starts += 1
-            self._replace(slot, process)
-        elif kind == b"O":
-            process.opening()
-        elif kind == b"G":
-            process.restart_clock()
-        elif kind == b"F":
-            head = json.loads(payload)
-            path = self._jobs[int(head["n"])].instance.path
-            if path in self._unopenable or not self._retry(slot, process, int(head["n"])):
-                self._unopenable.add(path)
-                self._finish(process, int(head["n"]), _fault(f"the instance does not open: {head['reason']}"))
-        elif kind == b"E":
-            parts = wire.unpack_parts(payload)
-            head = json.loads(parts[0])
-            execution = _execution(head, parts[1:])
-            if head["hurt"] and self._retry(slot, process, int(head["n"])):
-                return
-            self._finish(process, int(head["n"]), execution)
-            if head["hurt"]:
-                self._replace(slot, process)
-        else:
-            raise wire.WireError(f"a frame of kind {kind!r}")
-
-    def _finish(self, process: Process, number: int, execution: Execution) -> None:
-        if not process.jobs or process.jobs[0] != number:
-            raise wire.WireError("an answer to another job")
-        process.jobs.popleft()
-        process.done += 1
-        process.restart_clock()
-        self._results[number] = execution
-
-    # ---- deaths --------------------------------------------------------------------------------------------
-
-    def _overdue(self, slot: int, process: Process) -> None:
-        """A deadline has passed: end the worker, and its job with it."""
-        frames, _ = process.read() if process.phase == "run" else ([], False)
-        for kind, payload in frames:  # the answer came while this side was not looking
-            self._frame(slot, process, kind, payload)
-        if frames or self._processes[slot] is not process or process.extend():
-            return
-        process.kill()
-        if process.phase == "run" and process.jobs:
-            limits = self._limits
-            reason = f"not done after {limits.timeout_s:g} s, and deaf for {limits.grace_s:g} s more: killed"
-            self._results[process.jobs.popleft()] = _failure(Outcome.TIMEOUT, reason, limits.timeout_s)
-        elif process.phase == "open" and process.jobs:
-            self._results[process.jobs.popleft()] = _fault("the instance does not open in time")
-        else:
-            self._failed_starts += 1
-        self._replace(slot, process)
-
-    def _died(self, slot: int, process: Process, how: str, outcome: Outcome) -> None:
-        """A worker ended by itself: its job runs once more, alone; the second time it is the job's doing."""
-        if process.phase == "start":
-            self._failed_starts += 1
-        elif process.jobs:
-            number = process.jobs.popleft()
-            self._deaths[number] = self._deaths.get(number, 0) + 1
-            if self._deaths[number] > 1:
-                self._results[number] = _failure(outcome, f"{how}, twice")
-            else:
-                self._alone.append(number)
-        self._replace(slot, process)
-
-    def _retry(self, slot: int, process: Process, number: int) -> bool:
-        """Run a job again whose worker was hurt and had run other jobs before; false when it was the first."""
-        if not process.done or number in self._deaths or not process.jobs or process.jobs[0] != number:
-            return False
-        self._deaths[number] = 1
-        process.jobs.popleft()
-        self._alone.append(number)
-        self._replace(slot, process)
-        return True
-
-    def _replace(self, slot: int, process: Process) -> None:
-        """Put the jobs of a worker that is gone back, in order, and free its slot."""
-        self._waiting.extendleft(reversed(process.jobs))
-        process.jobs.clear()
-        process.kill()
-        self._processes[slot] = None
-
-    def _give_up(self) -> None:
-        """No worker starts: every job left is the verifier's fault."""
-        for number in range(len(self._jobs)):
-            self._results.setdefault(number, _fault("no worker process starts"))
-        for process in self._processes:
-            if process is not None:
-                process.kill()
-        self._processes[:] = [None] * len(self._processes)
-
-
-def _without_running(sql: str, limits: Limits) -> Execution | None:
-    """The outcome of a text that is no statement at all; None when a worker must look at it."""
-    if len(sql) > limits.max_sql_chars:
-        return _failure(Outcome.REFUSED, f"refused: longer than {limits.max_sql_chars} characters")
-    if not sql.strip():
-        return _failure(Outcome.ERROR, "there is no statement")
-    if "\0" in sql:
-        return _failure(Outcome.ERROR, "a NUL character")
-    try:
-        sql.encode()
-    except UnicodeEncodeError:
-        return _failure(Outcome.ERROR, "not valid Unicode (a lone surrogate)")
-    return None
-
-
-def _execution(head: Mapping[str, Any], chunks: Sequence[bytes]) -> Execution:
-    outcome = Outcome(head["outcome"])
-    columns, types = tuple(map(str, head["columns"])), tuple(map(str, head["types"]))
-    rows = tuple(row for chunk in chunks for row in wire.decode_rows(chunk))
-    if len(rows) != head["rows"] or any(len(row) != len(columns) for row in rows[:1]) or outcome is Outcome.FAULT:
-        raise wire.WireError("rows that do not fit their head")
-    return Execution(
-        outcome=outcome,
-        columns=columns,
-        types=types,
-        rows=rows,
-        reads_tables=bool(head["reads"]),
-        reason=str(head["reason"]),
-        elapsed_s=float(head["elapsed"]),
-    )
-
-
-def _failure(outcome: Outcome, reason: str, elapsed_s: float = 0.0) -> Execution:
-    return Execution(outcome=outcome, reason=reason, elapsed_s=elapsed_s)
-
-
-def _fault(reason: str) -> Execution:
-    return _failure(Outcome.FAULT, reason)
-
-
-def _end(processes: list[Process | None], owner: int) -> None:
-    """End the workers, unless this is a forked child of the process that owns them."""
-    if os.getpid() != owner:
-        return
-    for slot, process in enumerate(processes):
-        if process is not None:
-            process.kill()
-            processes[slot] = None
+            self._workers.disown()
+            self._finalizer = weakref.finalize(self, self._workers.end)

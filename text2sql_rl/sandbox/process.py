@@ -1,9 +1,9 @@
-"""One worker process as its parent sees it: started, fed, read, killed.
+"""Worker processes as their parent sees them: started, fed, read, killed.
 
 In: job numbers and frames. Out: frames and the state of the job at the head of the queue. Reads and writes never
 block. The process starts in a session of its own, in `/`, with an empty environment but for what Python needs.
 
-Not here: which job goes where, what a death means (pool.py).
+Not here: which job goes where, what a death means (batch.py).
 """
 
 from __future__ import annotations
@@ -156,3 +156,38 @@ class Process:
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
+
+
+class Workers:
+    """The slots of one sandbox. `folders` are those the workers must be able to read."""
+
+    def __init__(self, limits: Limits, guards: Guards, count: int) -> None:
+        """Start `count` workers; a slot whose worker does not start is empty."""
+        self.limits, self.guards = limits, guards
+        self.folders: frozenset[Path] = frozenset()
+        self.owner = os.getpid()
+        self.slots: list[Process | None] = [None] * count
+        self.slots[:] = [self.spawn() for _ in range(count)]
+
+    def spawn(self) -> Process | None:
+        """A new worker, or None where the system starts no process."""
+        try:
+            return Process(self.limits, self.guards)
+        except OSError:
+            return None
+
+    def end(self) -> None:
+        """End all workers, unless this is a forked child of the process that owns them."""
+        if os.getpid() == self.owner:
+            for process in self.slots:
+                if process is not None:
+                    process.kill()
+            self.slots[:] = [None] * len(self.slots)
+
+    def disown(self) -> None:
+        """In a forked child: let go of the parent's workers without ending them, and own what comes."""
+        for process in self.slots:
+            if process is not None:
+                process.drop()
+        self.slots[:] = [None] * len(self.slots)
+        self.owner = os.getpid()

@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from text2sql_rl.sandbox.names import TABLE_FUNCTIONS, VALUE_FUNCTIONS, FunctionNames, refused_table
+from text2sql_rl.sandbox.names import VALUE_FUNCTIONS, FunctionNames, refused_table
 
 _FORBIDDEN = (
     exp.DML,
@@ -78,8 +78,10 @@ def _look(parsed: Iterable[exp.Expr | None], tables: frozenset[str], functions: 
             raise SecondRefusal(f"is not a read-only query ({node.key}, second parser)")
         if isinstance(node, exp.Table):
             _look_at_table(node, tables, ctes, functions)
-        elif isinstance(node, exp.Func) and (called := _names(node) & functions.refused - VALUE_FUNCTIONS):
-            raise SecondRefusal(f"calls {min(called)}() (second parser)")
+        elif isinstance(node, exp.Func):
+            for name in _names(node) - VALUE_FUNCTIONS:
+                if functions.refuses_call(name) and not isinstance(node.parent, exp.Table):
+                    raise SecondRefusal(f"calls {name}() (second parser)")
 
 
 def _names(node: exp.Func) -> set[str]:
@@ -91,9 +93,9 @@ def _names(node: exp.Func) -> set[str]:
 
 def _look_at_table(node: exp.Table, tables: frozenset[str], ctes: set[str], functions: FunctionNames) -> None:
     if isinstance(node.this, exp.Func):
-        called = _names(node.this)
-        if isinstance(node.this, exp.Anonymous) and called <= functions.allowed - TABLE_FUNCTIONS:
-            raise SecondRefusal(f"calls {min(called)}() in FROM (second parser)")
+        for name in _names(node.this):
+            if functions.refuses_table(name):
+                raise SecondRefusal(f"calls {name}() in FROM (second parser)")
         return
     name = node.name.lower()
     if name and name not in tables and name not in ctes:

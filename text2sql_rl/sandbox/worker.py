@@ -5,7 +5,7 @@ on standard output: `H` once ready (the guards that stand), `X` if it cannot wor
 opening an instance, `E` an execution, `F` an instance that does not open. Jobs are run one at a time, in order.
 Between jobs the process keeps open databases and nothing else. It ends when its input ends, or its parent is gone.
 
-Not here: retries, kills, what a death means (pool.py).
+Not here: retries, kills, what a death means (batch.py).
 """
 
 from __future__ import annotations
