@@ -13,16 +13,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 
+from text2sql_rl import pipeline
 from text2sql_rl.cli import main
 from text2sql_rl.config import RunConfig
 from text2sql_rl.errors import DataError
-from text2sql_rl.pipeline import STAGES
 from text2sql_rl.runs import RunFolder
-
-BEHAVIOUR = json.loads(os.environ.get("FAKE_STAGES", "{}"))
 
 
 def note(run: RunFolder, line: str) -> None:
@@ -35,7 +34,7 @@ def act(name: str, config: RunConfig, run: RunFolder) -> None:
     stage.start()
     note(run, f"+{name}")
     stage.progress(1, 2, "half way")
-    behaviour = BEHAVIOUR.get(name, "")
+    behaviour = json.loads(os.environ.get("FAKE_STAGES", "{}")).get(name, "")
     if behaviour == "fail":
         raise DataError("row 7 has no gold", file="data/train/rl.jsonl", field="gold_sql", fix="Add it.")
     if behaviour == "crash":
@@ -63,17 +62,23 @@ def write_report(run: RunFolder) -> None:
     note(run, "-report")
 
 
-def install() -> None:
+def fakes() -> dict[str, ModuleType]:
+    """The modules that stand in for the rooms which train, evaluate and report."""
     modules = {name: ModuleType(name) for name in ("learn", "learn.stages", "evaluate", "report")}
-    for stage in STAGES:
+    for stage in pipeline.STAGES:
         if stage.work.startswith("text2sql_rl.learn"):
             setattr(modules["learn.stages"], stage.name, partial(act, stage.name))
     modules["evaluate"].evaluate_stage = lambda config, run, source: act(f"evaluate_{source}", config, run)  # type: ignore[attr-defined]
     modules["report"].write_report = write_report  # type: ignore[attr-defined]
     modules["report"].report_tables = lambda run: f"the tables of {run.name}"  # type: ignore[attr-defined]
-    sys.modules.update({f"text2sql_rl.{name}": module for name, module in modules.items()})
+    return {f"text2sql_rl.{name}": module for name, module in modules.items()}
+
+
+def run_pipeline() -> Callable[..., None]:
+    """The real pipeline, whose children are this program."""
+    return partial(pipeline.run_pipeline, program=(sys.executable, __file__))
 
 
 if __name__ == "__main__":
-    install()
+    sys.modules.update(fakes())
     main()

@@ -9,15 +9,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests import fake_program
 from tests.run_config import write_config
 from text2sql_rl import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_program.py")))
+JUDGE = ("judge", "--database", "stable")
 PROGRAM = (sys.executable, "-m", "text2sql_rl.cli")
 
 
@@ -46,66 +50,110 @@ def stable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def command(*words: str, program: tuple[str, ...] = PROGRAM) -> subprocess.CompletedProcess[str]:
+    """The command line as a process of its own."""
     return subprocess.run([*program, *words], capture_output=True, text=True, timeout=60)
 
 
-def judge(*words: str) -> subprocess.CompletedProcess[str]:
-    return command("judge", "--database", "stable", *words)
+Call = Callable[..., "Answer"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Call]:
+    """The command line in this process, which is faster."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def answer(*words: str) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["text2sql-rl", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        output = capsys.readouterr()
+        return Answer(int(ended.value.code or 0), output.out, output.err)
+
+    yield answer
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def fake(call: Call, content: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """The same with stages that train nothing."""
+    for name, module in fake_program.fakes().items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("text2sql_rl.pipeline.run_pipeline", fake_program.run_pipeline())
+    return call
 
 
 # ---- golden ------------------------------------------------------------------------------------------------
 
 
-def test_help_and_version_answer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["text2sql-rl", "--version"])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    assert caught.value.code == 0
-    assert capsys.readouterr().out == "text2sql-rl 0.1.0\n"
+def test_version_and_help_answer(call: Call) -> None:
+    assert call("--version") == Answer(0, "text2sql-rl 0.1.0\n", "")
+    assert "judge" in call("--help").stdout
 
 
-def test_a_whole_run_prints_its_stages_and_its_table(content: Path, tmp_path: Path) -> None:
+def test_a_whole_run_prints_its_stages_and_its_table(fake: Call, tmp_path: Path) -> None:
     path = write_config(tmp_path)
     for stage in ("base", "sft", "difficulty", "warmup", "control"):
-        done = command(stage, str(path), program=FAKE)
+        done = fake(stage, str(path))
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(f"{stage} done: ")
-    assert command("difficulty", "--warm", str(path), program=FAKE).stdout.startswith("difficulty_warm done")
-    assert command("grpo", str(path), program=FAKE).stdout.startswith("grpo done")
+    assert fake("difficulty", "--warm", str(path)).stdout.startswith("difficulty_warm done")
+    assert fake("grpo", str(path)).stdout.startswith("grpo done")
     for source in ("base", "sft", "warmup", "grpo", "control"):
-        assert command("evaluate", str(path), "--source", source, program=FAKE).returncode == 0
-    assert command("sft", str(path), program=FAKE).stdout.startswith("sft was done before: ")
-    report = command("report", str(path), program=FAKE)
+        assert fake("evaluate", str(path), "--source", source).returncode == 0
+    assert fake("sft", str(path)).stdout.startswith("sft was done before: ")
+    report = fake("report", str(path))
     assert (report.returncode, report.stderr) == (0, "")
     assert "the tables of tiny" in report.stdout
-    again = command("report", str(tmp_path / "runs" / "tiny"), program=FAKE)
+    again = fake("report", str(tmp_path / "runs" / "tiny"))
     assert (again.returncode, again.stderr) == (0, "")
     assert (tmp_path / "runs" / "tiny" / "order.txt").read_text().count("+report") == 2
 
 
-def test_overrides_make_another_run_and_fresh_starts_it_over(content: Path, tmp_path: Path) -> None:
+def test_run_does_all_and_the_second_time_only_tells(fake: Call, tmp_path: Path) -> None:
+    path = write_config(tmp_path, warmup=None, control=None)
+    done = fake("run", str(path), "--set", "name=whole")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "grpo              done in " in done.stdout
+    assert "the tables of whole" in done.stdout
+    assert done.stdout.endswith("report.html\n")
+    again = fake("run", str(path), "--set", "name=whole")
+    assert again.stdout.startswith("the tables of whole")
+    fresh = fake("run", str(path), "--set", "name=whole", "--fresh")
+    assert "sft               started" in fresh.stdout
+
+
+def test_overrides_make_another_run_and_fresh_starts_it_over(fake: Call, tmp_path: Path) -> None:
     path = write_config(tmp_path)
-    assert command("base", str(path), "--set", "name=two", "--set", "seed=2", program=FAKE).returncode == 0
+    assert fake("base", str(path), "--set", "name=two", "--set", "seed=2").returncode == 0
     record = json.loads((tmp_path / "runs" / "two" / "run.json").read_text())
     assert record["config"]["seed"] == record["seed"] == 2
-    other = command("base", str(path), "--set", "name=two", "--set", "seed=3", program=FAKE)
+    other = fake("base", str(path), "--set", "name=two", "--set", "seed=3")
     assert other.returncode == 2
     assert "seed: was made with 2, the config now says 3" in other.stderr
     assert "--fresh" in other.stderr
 
 
-def test_judging_one_pair_tells_why(stable: Path) -> None:
-    right = judge("--gold", "SELECT name FROM horse WHERE age > 5", "--sql", "SELECT name FROM horse WHERE 5 < age")
+def test_judging_one_pair_tells_why(call: Call, stable: Path) -> None:
+    right = call(
+        *JUDGE, "--gold", "SELECT name FROM horse WHERE age > 5", "--sql", "SELECT name FROM horse WHERE 5 < age"
+    )
     assert (right.returncode, right.stderr) == (0, "")
     assert "verdict    match, match" in right.stdout
-    wrong = judge("--gold", "SELECT name FROM horse", "--sql", "SELECT name FROM horse WHERE age > 100")
+    wrong = call(*JUDGE, "--gold", "SELECT name FROM horse", "--sql", "SELECT name FROM horse WHERE age > 100")
     assert wrong.returncode == 0
     assert "mismatch" in wrong.stdout
     assert "counted as empty" in wrong.stdout
 
 
-def test_judging_in_json_holds_the_evidence(stable: Path) -> None:
-    done = judge("--gold", "SELECT count(*) FROM horse", "--sql", "SELECT 3", "--json")
+def test_judging_in_json_holds_the_evidence(call: Call, stable: Path) -> None:
+    done = call(*JUDGE, "--gold", "SELECT count(*) FROM horse", "--sql", "SELECT 3", "--json")
     told = json.loads(done.stdout)
     assert told["equivalent"] is False
     assert told["reward"]["total"] <= 0.05
@@ -113,7 +161,7 @@ def test_judging_in_json_holds_the_evidence(stable: Path) -> None:
     assert told["candidate"]["sql"] == "SELECT 3"
 
 
-def test_a_file_of_cases_is_compared_with_its_labels(stable: Path, tmp_path: Path) -> None:
+def test_a_file_of_cases_is_compared_with_its_labels(call: Call, stable: Path, tmp_path: Path) -> None:
     case = {
         "id": "one",
         "setup_sql": "CREATE TABLE t(a INTEGER); INSERT INTO t VALUES (1), (2)",
@@ -122,28 +170,28 @@ def test_a_file_of_cases_is_compared_with_its_labels(stable: Path, tmp_path: Pat
     }
     path = tmp_path / "cases.jsonl"
     path.write_text(json.dumps({**case, "expected": "equivalent"}) + "\n")
-    assert command("judge", "--cases", str(path)).returncode == 0
+    assert call("judge", "--cases", str(path)).returncode == 0
     path.write_text(json.dumps({**case, "expected": "different"}) + "\n")
-    missed = command("judge", "--cases", str(path), "--json")
+    missed = call("judge", "--cases", str(path), "--json")
     assert missed.returncode == 1
     assert json.loads(missed.stdout)["missed"] == 1
 
 
-def test_a_rule_is_told_in_words(stable: Path) -> None:
-    done = command("rewards", "show", "bound-v1")
+def test_a_rule_is_told_in_words(call: Call, stable: Path) -> None:
+    done = call("rewards", "show", "bound-v1")
     assert (done.returncode, done.stderr) == (0, "")
     assert "right beats wrong by at least" in done.stdout
 
 
-def test_synthesized_questions_lie_in_their_file(stable: Path, tmp_path: Path) -> None:
+def test_synthesized_questions_lie_in_their_file(call: Call, stable: Path, tmp_path: Path) -> None:
     out = tmp_path / "train" / "rl.jsonl"
-    done = command("synthesize", "stable", "--out", str(out), "--count", "3", "--seed", "1")
+    done = call("synthesize", "stable", "--out", str(out), "--count", "3", "--seed", "1")
     assert (done.returncode, done.stderr) == (0, "")
     assert len(out.read_text().splitlines()) == 3
 
 
-def test_the_doctor_finds_that_the_sandbox_holds(stable: Path) -> None:
-    done = command("doctor")
+def test_the_doctor_finds_that_the_sandbox_holds(call: Call, stable: Path) -> None:
+    done = call("doctor")
     assert "bad  " not in done.stdout
     assert done.returncode == 0
     assert "ends what is endless" in done.stdout
@@ -181,10 +229,10 @@ def test_judging_imports_no_trainer(stable: Path) -> None:
     ],
 )
 def test_wrong_input_is_one_line_on_stderr(
-    stable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str
+    call: Call, stable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = command(*words)
+    done = call(*words)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
@@ -202,14 +250,18 @@ def test_wrong_usage_exits_2_without_a_traceback(words: tuple[str, ...]) -> None
     assert "Usage" in done.stderr
 
 
-def test_a_failing_run_is_one_line(content: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_run_is_one_line(fake: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_STAGES", json.dumps({"sft": "fail"}))
     path = write_config(tmp_path)
-    command("base", str(path), program=FAKE)
-    done = command("sft", str(path), program=FAKE)
+    fake("base", str(path))
+    done = fake("sft", str(path))
     assert done.returncode == 2
     assert done.stderr == "error: data/train/rl.jsonl: gold_sql: row 7 has no gold. Add it.\n"
-    assert command("grpo", str(path), program=FAKE).stderr.startswith("error: ")
+    assert fake("grpo", str(path)).stderr.startswith("error: ")
+    whole = fake("run", str(path), "--set", "name=whole")
+    assert whole.returncode == 2
+    assert whole.stderr.startswith("error: stage sft failed: data/train/rl.jsonl: gold_sql: row 7 has no gold")
+    assert whole.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -293,9 +293,10 @@ def test_a_folder_that_never_became_a_run_can_be_started_over(
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patch, pytest.raises(RunError, match="disk is full"):
+    with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        folder.create_or_open(CONFIG)
+        with pytest.raises(RunError, match="disk is full"):
+            folder.create_or_open(CONFIG)
     assert not (folder.path / "run.json").exists()
     folder.remove()
     folder.create_or_open(CONFIG)
