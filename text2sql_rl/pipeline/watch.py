@@ -97,6 +97,7 @@ class Bars:
     def ended(self, stage: StageFolder, words: str) -> None:
         """Replace its bar by a line that stays."""
         self._progress.remove_task(self._tasks.pop(stage.name))
+        self._progress.refresh()
         self._progress.console.print(f"[bold]{stage.name:<17}[/bold] {escape(words)}", highlight=False)
 
 
