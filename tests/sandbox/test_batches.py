@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -23,8 +24,6 @@ HONEST = [
     "SELECT * FROM ev",
     "PIVOT emp ON dept USING sum(salary) GROUP BY name",
     "SELECT i FROM many WHERE i % 5000 = 0",
-    "SELECT 1",
-    "SELECT nothing FROM emp",
     "SELECT name FROM nobody",
 ]
 HOSTILE = {
@@ -95,11 +94,14 @@ def test_no_jobs_no_executions(sandbox: Sandbox) -> None:
 
 
 def test_more_instances_than_a_worker_keeps_open(tmp_path: Path) -> None:
-    instances = [build(tmp_path / f"d{n}.duckdb", f"CREATE TABLE t AS SELECT {n} AS n") for n in range(26)]
+    kinds = [build(tmp_path / f"kind{n}.duckdb", f"CREATE TABLE t AS SELECT {n} AS n").path for n in range(2)]
+    paths = [tmp_path / f"d{n}.duckdb" for n in range(26)]
+    for n, path in enumerate(paths):
+        shutil.copy(kinds[n % 2], path)
+    jobs = [Job(Instance(database="d", index=0, path=path, sha256=""), "FROM t") for path in paths]
     with Sandbox() as box:
         for _ in range(2):
-            executions = box.run([Job(one, "FROM t") for one in instances])
-            assert [execution.rows for execution in executions] == [((n,),) for n in range(26)]
+            assert [execution.rows for execution in box.run(jobs)] == [((n % 2,),) for n in range(26)]
 
 
 def test_a_long_batch_of_long_statements_does_not_jam_the_pipes(sandbox: Sandbox, instance: Instance) -> None:

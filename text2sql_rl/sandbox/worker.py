@@ -181,10 +181,10 @@ def main() -> None:
 def _start(message: dict[str, Any], output: int) -> Worker:
     limits, guards = Limits(**message["limits"]), Guards(**message["guards"])
     worker = Worker(limits, guards, output)
-    duckdb.execute("SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00'").fetchall()  # loads what the client needs for it
     active = confine(limits, guards, [Path(folder) for folder in message["folders"]])
     try:
-        duckdb.connect(":memory:").close()
+        with duckdb.connect(":memory:") as probe:
+            probe.execute("SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00'").fetchall()  # the client loads time zones now
     except duckdb.IOException as error:  # the engine reads a file of this system that Landlock's list does not have
         worker.send(b"X", str(error).encode())
         sys.exit(1)
