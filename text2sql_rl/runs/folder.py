@@ -152,14 +152,14 @@ class RunFolder:
             )
 
     def _refuse_other_content(self, before: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-        for field, (old, _) in origin.differences(before, content).items():
-            if old is not None:  # what came since then was never read by this run
-                raise RunError(
-                    "has changed since this run began",
-                    file=self._file,
-                    field=f"content.{field}",
-                    fix="Put it back, give the run another name, or start it over with --fresh.",
-                )
+        for kind, folder in origin.CONTENT.items():
+            for name, sha256 in before[kind].items():  # what came since then was never read by this run
+                if content[kind].get(name) != sha256:
+                    raise RunError(
+                        f"has changed since run {self.name} began",
+                        file=f"{folder}/{name}",
+                        fix="Put it back, give the run another name, or start it over with --fresh.",
+                    )
 
 
 def read_min_free_gb() -> float:

@@ -19,7 +19,7 @@ _PACKAGES = (
     "accelerate", "datasets",
 )  # fmt: skip
 # One entry an item that can change on its own, so that a new database does not part a run from its old ones.
-_CONTENT = {"data": "data", "databases": "databases", "rules": "rewards/rules"}
+CONTENT = {"data": "data", "databases": "databases", "rules": "rewards/rules"}
 
 
 def versions() -> dict[str, str]:
@@ -47,7 +47,7 @@ def commit(root: Path) -> dict[str, Any] | None:
 
 def content_hashes(root: Path) -> dict[str, dict[str, str]]:
     """SHA-256 of the content a run reads: one a data file, one a database, one a rule file."""
-    return {kind: dict(sorted(_entries(root / place, kind))) for kind, place in _CONTENT.items()}
+    return {kind: dict(sorted(_entries(root / place, kind))) for kind, place in CONTENT.items()}
 
 
 def _entries(folder: Path, kind: str) -> Iterator[tuple[str, str]]:
