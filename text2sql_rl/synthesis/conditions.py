@@ -301,11 +301,18 @@ def in_month(column: ColumnProfile, r: Random) -> Condition | None:
 USUAL: tuple[Maker, ...] = (equal, equal, equal, more, more, less, bounded, flag, after, before, in_year, equal_number)
 
 
-def condition(table: TableProfile, r: Random, makers: tuple[Maker, ...] = USUAL, avoid: str = "") -> Condition | None:
-    """A condition on some column of the table other than `avoid`: kinds and columns are tried in random order."""
+def condition(
+    table: TableProfile, r: Random, makers: tuple[Maker, ...] = USUAL, *, avoid: str = "", rows: bool = False
+) -> Condition | None:
+    """A condition on some column of the table: kinds and columns are tried in random order.
+
+    `avoid` names a column that is taken already. `rows` asks for a condition that many rows can meet, which a text
+    that names one row each cannot give: counting or sorting what is left would be idle.
+    """
     for maker in r.sample(makers, len(makers)):
         for column in r.sample(table.columns, len(table.columns)):
-            made = None if column.name == avoid else maker(column, r)
+            idle = rows and column.kind == "text" and column.unique
+            made = None if column.name == avoid or idle else maker(column, r)
             if made is not None:
                 return made
     return None

@@ -112,7 +112,7 @@ def _count(profile: Profile, r: Random) -> Draft | None:
 def _count_that(*makers: on.Maker) -> Draw:
     def draw(profile: Profile, r: Random) -> Draft | None:
         table = a_table(profile, r)
-        where = on.condition(table, r, makers)
+        where = on.condition(table, r, makers, rows=True)
         if where is None:
             return None
         sql = f"SELECT COUNT(*) FROM {table.sql} WHERE {where.sql()}"
@@ -123,8 +123,8 @@ def _count_that(*makers: on.Maker) -> Draw:
 
 def _count_two(profile: Profile, r: Random) -> Draft | None:
     table = a_table(profile, r)
-    one = on.condition(table, r)
-    two = on.condition(table, r, avoid=one.column.name) if one else None
+    one = on.condition(table, r, rows=True)
+    two = on.condition(table, r, avoid=one.column.name, rows=True) if one else None
     if one is None or two is None:
         return None
     sql = f"SELECT COUNT(*) FROM {table.sql} WHERE {one.sql()} AND {two.sql()}"
@@ -156,7 +156,7 @@ def _aggregate_that(*functions: str) -> Draw:
     def draw(profile: Profile, r: Random) -> Draft | None:
         table = a_table(profile, r)
         made = aggregate(table, r, functions)
-        where = on.condition(table, r, avoid=made[1].name) if made else None
+        where = on.condition(table, r, avoid=made[1].name, rows=True) if made else None
         if made is None or where is None:
             return None
         function, column, words = made

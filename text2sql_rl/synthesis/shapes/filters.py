@@ -65,8 +65,8 @@ def _joined(operator: str, words: Phrase) -> Draw:
     def draw(profile: Profile, r: Random) -> Draft | None:
         table = a_table(profile, r)
         chosen = shown(table, r)
-        one = on.condition(table, r)
-        two = on.condition(table, r, avoid=one.column.name) if one else None
+        one = on.condition(table, r, rows=True)
+        two = on.condition(table, r, avoid=one.column.name, rows=True) if one else None
         if chosen is None or one is None or two is None or chosen[0] in (one.column, two.column):
             return None
         sql = f"SELECT {chosen[0].sql} FROM {table.sql} WHERE {one.sql()} {operator} {two.sql()}"

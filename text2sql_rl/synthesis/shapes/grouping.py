@@ -231,7 +231,7 @@ def _count(profile: Profile, r: Random) -> Draft | None:
 
 def _count_that(profile: Profile, r: Random) -> Draft | None:
     made = _grouped(profile, r)
-    where = on.condition(made[0], r, avoid=made[1].name) if made else None
+    where = on.condition(made[0], r, avoid=made[1].name, rows=True) if made else None
     if made is None or where is None:
         return None
     table, key, slots = made

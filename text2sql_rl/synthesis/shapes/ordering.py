@@ -140,7 +140,7 @@ def _sorted(direction: str, *, filtered: bool = False) -> Draw:
     def draw(profile: Profile, r: Random) -> Draft | None:
         table = a_table(profile, r)
         key, chosen = _key(table, r), shown(table, r)
-        where = on.condition(table, r, avoid=key.name) if filtered and key else None
+        where = on.condition(table, r, avoid=key.name, rows=True) if filtered and key else None
         if key is None or chosen is None or chosen[0] is key or (filtered and where is None):
             return None
         how = {("number", "ASC"): _ASCENDING, ("number", "DESC"): _DESCENDING, ("date", "ASC"): _OLD_FIRST}
@@ -162,7 +162,7 @@ def _first(direction: str, *, columns: int = 1, few: bool = False, filtered: boo
     def draw(profile: Profile, r: Random) -> Draft | None:
         table = a_table(profile, r)
         key, chosen = _key(table, r), shown(table, r, columns)
-        where = on.condition(table, r, avoid=key.name) if filtered and key else None
+        where = on.condition(table, r, avoid=key.name, rows=True) if filtered and key else None
         if key is None or chosen is None or (columns == 1 and key in chosen) or (filtered and where is None):
             return None
         count = r.choice((2, 3, 3, 4, 5, 5, 6)) if few else 1

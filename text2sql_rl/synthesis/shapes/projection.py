@@ -119,7 +119,7 @@ def _distinct_two(profile: Profile, r: Random) -> Draft | None:
 def _distinct_that(profile: Profile, r: Random) -> Draft | None:
     table = a_table(profile, r)
     column = table.pick(r, lambda c: not c.unique and c.nulls == 0 and not c.key and 1 < c.distinct < c.rows)
-    where = condition(table, r, avoid=column.name) if column else None
+    where = condition(table, r, avoid=column.name, rows=True) if column else None
     if column is None or where is None:
         return None
     sql = f"SELECT DISTINCT {column.sql} FROM {table.sql} WHERE {where.sql()}"

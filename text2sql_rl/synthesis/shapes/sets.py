@@ -60,8 +60,8 @@ def _combined(operator: str) -> Draw:
     def draw(profile: Profile, r: Random) -> Draft | None:
         table = a_table(profile, r)
         column = table.pick(r, lambda c: c.kind == "text" and not c.key and not c.unique and c.nulls == 0)
-        one = on.condition(table, r, avoid=column.name) if column else None
-        two = on.condition(table, r, avoid=column.name) if column else None
+        one = on.condition(table, r, avoid=column.name, rows=True) if column else None
+        two = on.condition(table, r, avoid=column.name, rows=True) if column else None
         if column is None or one is None or two is None or one.sql() == two.sql():
             return None
         first, second = (f"SELECT {column.sql} FROM {table.sql} WHERE {where.sql()}" for where in (one, two))
