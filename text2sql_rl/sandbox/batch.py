@@ -28,7 +28,7 @@ from text2sql_rl.sandbox import wire
 from text2sql_rl.sandbox.limits import Job, Limits
 from text2sql_rl.sandbox.process import Process, Workers
 
-_WINDOW = 16
+_WINDOW = 4
 _FAILED_STARTS = 3
 
 
@@ -141,7 +141,7 @@ class Batch:
         """Wait for the next event: frames, room to write, or a deadline."""
         live = [(slot, process) for slot, process in enumerate(self._workers.slots) if process is not None]
         live = [(slot, process) for slot, process in live if process.begun]
-        with selectors.DefaultSelector() as selector:
+        with selectors.PollSelector() as selector:
             for slot, process in live:
                 selector.register(process.output, selectors.EVENT_READ, slot)
                 if process.writing:

@@ -27,7 +27,6 @@ from pathlib import Path
 
 from text2sql_rl.sandbox.limits import Guards, Limits
 
-_SLACK_BYTES = 512 << 20
 _DESCRIPTORS = 256
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
 _CAPABILITY_VERSION, _CAP_READING = 0x20080522, 1 << 1 | 1 << 2  # linux/capability.h: DAC_OVERRIDE, DAC_READ_SEARCH
@@ -103,7 +102,7 @@ def _limit_resources(limits: Limits) -> list[str]:
     statm = Path("/proc/self/statm")
     if statm.exists():
         now = int(statm.read_text().split()[0]) * resource.getpagesize()
-        wanted["address space"] = (resource.RLIMIT_AS, now + 2 * limits.memory_mb * 10**6 + _SLACK_BYTES)
+        wanted["address space"] = (resource.RLIMIT_AS, now + limits.address_space_bytes)
     for kind, value in wanted.values():
         hard = resource.getrlimit(kind)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)

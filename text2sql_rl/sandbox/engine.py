@@ -5,14 +5,15 @@ ROWS the encoded rows. A statement runs on a cursor of its own, closed after it,
 it. Rows are fetched in small batches and counted while they stream.
 
 Memory: `memory_limit` bounds DuckDB's operators; scalar functions, constant folding and planning only end at the
-address space cap of the process (confine.py). Such an end is marked `hurt` (DuckDB's own cap says how much is `used`,
-the other does not): the process is not used again.
+address space cap of the process (confine.py). An end that may have left the process crooked, or that may have come
+from what ran before, is marked `hurt`: the process is not used again.
 
 Not here: the gate, the deadline's clock (worker.py), the process (confine.py).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from text2sql_rl.sandbox.limits import Limits
 from text2sql_rl.sandbox.wire import encode_rows
 
 _BATCH_ROWS = 512
+_BLOCK = re.compile(r"allocate block of (\d+) bytes \(bad allocation\)")
 _REASON_CHARS = 500
 _TYPE_CHARS = 10_000
 _HURT = (duckdb.FatalException, duckdb.InternalException, duckdb.IOException)
@@ -111,7 +113,7 @@ def run_statement(cursor: duckdb.DuckDBPyConnection, sql: str, limits: Limits, e
     except duckdb.InterruptException:
         return Run(Outcome.TIMEOUT, reason=_timeout(limits))
     except duckdb.OutOfMemoryException as error:
-        run = Run(Outcome.MEMORY, reason=_reason(error), hurt=" used)" not in str(error))
+        run = Run(Outcome.MEMORY, reason=_reason(error), hurt=not _foreseeable(str(error), limits))
     except MemoryError:
         run = Run(Outcome.MEMORY, reason="no memory left for the rows", hurt=True)
     except duckdb.Error as error:
@@ -142,6 +144,16 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, limits: Limits, expired:
         if expired():
             break
     return Run(Outcome.ROWS, columns, types, tuple(chunks), count)
+
+
+def _foreseeable(message: str, limits: Limits) -> bool:
+    """Whether memory ended in a way that does not depend on what ran before and leaves the process whole.
+
+    That is so when DuckDB's own cap ended it (the message says how much is `used`), and when one single block was
+    asked for that no worker has room for.
+    """
+    block = _BLOCK.search(message)
+    return " used)" in message or (block is not None and int(block[1]) > limits.address_space_bytes)
 
 
 def _timeout(limits: Limits) -> str:

@@ -31,6 +31,11 @@ class Limits:
     max_bytes: int = 16 << 20
     max_sql_chars: int = 20_000
 
+    @property
+    def address_space_bytes(self) -> int:
+        """What a worker may take beyond what it has when ready: room for operators, values and Python's rows."""
+        return 2 * self.memory_mb * 10**6 + (512 << 20)
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -58,9 +58,10 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """End the workers. Idempotent; a closed sandbox runs nothing more."""
-        self._closed = True
-        self._finalizer()
+        """End the workers, once a run in progress is done. Idempotent; a closed sandbox runs nothing more."""
+        with self._lock:
+            self._closed = True
+            self._finalizer()
 
     def run(self, jobs: Sequence[Job]) -> tuple[Execution, ...]:
         """Run every job and return its execution, in the same order.
