@@ -44,7 +44,7 @@ _ENDS = {
     Outcome.TOO_LARGE: "stopped",
 }
 # A match on such a gold is one of several defensible answers.
-_OPEN_FLAGS = {"ambiguous", "unordered_limit"}
+_OPEN_FLAGS = {"ambiguous", "unordered_limit", "unordered_aggregate", "arbitrary_value"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ def _judge(
     for case, real, gold, candidate, execution in zip(cases, reals, golds, candidates, first, strict=True):
         verdicts = [compare(gold, execution, candidate.sql or "")] if execution else []
         if most and verdicts and verdicts[0].match == Match.MATCH and not case.policy:
-            others = build_instances(real, [gold], sandbox, folder / real.database, most)
+            others = build_instances(real, [gold], sandbox, folder, most)
             more = fair(gold, prepare_golds([(other, case.gold_sql) for other in others], sandbox))
             ran = _run(sandbox, [(other, candidate.sql) for other in others])
             verdicts += [compare(target, found) for target, found in zip(more, ran, strict=True) if found]

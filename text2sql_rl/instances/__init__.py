@@ -42,6 +42,7 @@ class _Tried:
     """A built instance, and which mutants (gold, mutant) it tells from their golds."""
 
     instance: Instance
+    recipe: str
     told: frozenset[tuple[int, int]]
     answers: int
 
@@ -88,8 +89,12 @@ def build_instances(
         stamp = json.dumps([_VERSION, duckdb.__version__, real.sha256, sorted(gold.sql for gold in judging), seed])
 
         def tried(recipes: Sequence[Recipe]) -> list[_Tried]:
-            written = [_write(connection, real, sources, recipe, borders, stamp, folder) for recipe in recipes]
-            return _told([one for one in written if one], judging, alive, sandbox)
+            written = {
+                recipe.name: instance
+                for recipe in recipes
+                if (instance := _write(connection, real, sources, recipe, borders, stamp, folder))
+            }
+            return _told(written, judging, alive, sandbox)
 
         found = tried(RECIPES)
         if _left(alive, found):
@@ -108,12 +113,16 @@ def _left(alive: dict[tuple[int, int], str], tried: Sequence[_Tried]) -> list[st
 def _nulls(sources: Sequence[Source], left: Sequence[str]) -> tuple[Recipe, ...]:
     """NULLs in one column each, for nullable columns that mutants still alive speak of."""
     words = {word.lower() for sql in left for word in re.findall(r"\w+", sql)}
-    columns = [(source.table, column) for source in sources for column in source.table.columns]
+    columns = [
+        (source.table.name, column.name)
+        for source in sources
+        for at, column in enumerate(source.table.columns)
+        if column.nullable and not any(at in group for group in source.unique) and column.name.lower() in words
+    ]
     return tuple(
-        Recipe(f"null {table.name}.{column.name}", mix=0.3, border=0.1, null=(table.name, column.name))
-        for table, column in columns
-        if column.nullable and not column.primary_key and column.name.lower() in words
-    )[:8]
+        Recipe(f"null {table}.{column}", mix=0.5, border=0.1, null=(table, column), rows=(12, 24))
+        for table, column in columns[:8]
+    )
 
 
 def _survivors(
@@ -130,9 +139,10 @@ def _survivors(
 
 
 def _told(
-    instances: Sequence[Instance], golds: Sequence[Gold], alive: dict[tuple[int, int], str], sandbox: Runs
+    written: dict[str, Instance], golds: Sequence[Gold], alive: dict[tuple[int, int], str], sandbox: Runs
 ) -> list[_Tried]:
-    """Run golds and surviving mutants on instances, in one batch for all of them."""
+    """Run golds and surviving mutants on the instances of some recipes, in one batch for all of them."""
+    instances = list(written.values())
     prepared = iter(prepare_golds([(instance, gold.sql) for instance in instances for gold in golds], sandbox))
     others = [[fair(gold, (next(prepared),))[0] for gold in golds] for _ in instances]
     jobs = [
@@ -147,7 +157,7 @@ def _told(
         if verdict.match == Match.MISMATCH and "ambiguous" not in verdict.flags:
             told[at].add(pair)
     answers = [sum(not other.unverifiable and _answers(other) for other in row) for row in others]
-    return [_Tried(*one) for one in zip(instances, map(frozenset, told), answers, strict=True)]
+    return [_Tried(*one) for one in zip(instances, written, map(frozenset, told), answers, strict=True)]
 
 
 def _cover(tried: Sequence[_Tried], most: int) -> list[_Tried]:
@@ -158,7 +168,8 @@ def _cover(tried: Sequence[_Tried], most: int) -> list[_Tried]:
         best = max(tried, key=lambda one: len(one.told & left))
         chosen.append(best)
         left -= best.told
-    spare = sorted((one for one in tried if one not in chosen and one.answers), key=lambda one: -one.answers)
+    useful = [one for one in tried if one not in chosen and one.answers]
+    spare = sorted(useful, key=lambda one: (one.recipe != "borders", -one.answers, -len(one.told)))
     return chosen + spare[: max(0, min(most, _FEWEST) - len(chosen))]
 
 

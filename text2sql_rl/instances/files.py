@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import duckdb
 from text2sql_rl.databases import quoted, read_schema
 from text2sql_rl.errors import DataError
 from text2sql_rl.instances.rows import Row, Source
-from text2sql_rl.records import Column, Instance, Table
+from text2sql_rl.records import Column, ForeignKey, Instance, Table
 
 # So many real rows of a table are enough to draw from.
 _SAMPLE = 400
@@ -44,8 +45,10 @@ def opened(real: Instance) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def read_sources(connection: duckdb.DuckDBPyConnection, real: Instance) -> tuple[Source, ...]:
-    """The tables of the real instance, parents first."""
-    return tuple(_source(connection, table) for table in read_schema(real.path))
+    """The tables of the real instance, parents first, with the keys that nobody declared but the rows keep."""
+    sources = [_source(connection, table) for table in read_schema(real.path)]
+    sources = [_referring(source, sources) for source in sources]
+    return tuple(sorted(sources, key=lambda source: _depth(source, sources)))
 
 
 def write_instance(
@@ -103,6 +106,41 @@ def _inferred(table: Table, rows: Sequence[Sequence[Any]]) -> Iterator[int]:
         cells = [row[position] for row in rows]
         if column.name.lower() == "id" and None not in cells and len(set(cells)) == len(cells):
             yield position
+
+
+def _referring(source: Source, sources: Sequence[Source]) -> Source:
+    """With a foreign key for every column named after another table's key whose values are all found there."""
+    table, keys = source.table, list(source.table.foreign_keys)
+    bound = {name for key in keys for name in key.columns}
+    for at, column in enumerate(table.columns):
+        cells = {row[at] for row in source.rows} - {None}
+        for other in sources:
+            single = [group[0] for group in other.unique if len(group) == 1]
+            if column.name in bound or other.table.name == table.name or not single or not cells:
+                continue
+            target = other.table.columns[single[0]]
+            name, home = column.name.lower(), other.table.name.lower()
+            named = name == target.name.lower() != "id" or name.replace("_", "") in (f"{home}id", f"{home[:-1]}id")
+            if named and cells <= {row[single[0]] for row in other.rows}:
+                keys.append(ForeignKey(columns=(column.name,), table=other.table.name, references=(target.name,)))
+                bound.add(column.name)
+    # One direction only: two tables that hold each other's keys share them, and neither comes first.
+    keys = [key for key in keys if key in table.foreign_keys or not _depends(key.table, table.name, sources)]
+    return replace(source, table=replace(table, foreign_keys=tuple(keys)))
+
+
+def _depends(name: str, on: str, sources: Sequence[Source]) -> bool:
+    """Whether the declared foreign keys of table `name` lead to table `on`, or it stands before it by name."""
+    own = next(source.table for source in sources if source.table.name == name)
+    return any(key.table == on for key in own.foreign_keys)
+
+
+def _depth(source: Source, sources: Sequence[Source], seen: frozenset[str] = frozenset()) -> int:
+    """Steps to a table without parents; a circle ends where it closes."""
+    name = source.table.name
+    parents = {key.table for key in source.table.foreign_keys} - seen - {name}
+    homes = [other for other in sources if other.table.name in parents]
+    return max((1 + _depth(other, sources, seen | {name}) for other in homes), default=0)
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Row]) -> None:

@@ -43,7 +43,7 @@ def _around(literal: exp.Literal, pattern: bool) -> Iterator[Any]:
         core = text.replace("%", "").replace("_", "x")
         yield from (core, f"x{core}", f"{core}x", f"x{core}x", core.swapcase(), "x")
     else:
-        yield from (text, text.swapcase())
+        yield from (text, text.swapcase(), f"{text}x")
         try:
             day = datetime.datetime.fromisoformat(text)
         except ValueError:

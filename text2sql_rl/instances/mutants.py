@@ -82,12 +82,26 @@ def _with(node: exp.Expr, **changes: object) -> exp.Expr:
     return changed
 
 
+def _one_row(node: exp.Expr) -> bool:
+    """A SELECT of aggregates without groups: neither DISTINCT nor LIMIT changes it."""
+    return not node.args.get("group") and all(item.find(exp.AggFunc) for item in node.args["expressions"])
+
+
 def _dropped_predicate(node: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Expr | None]:
     if isinstance(node, exp.Where | exp.Having | exp.Qualify):
         yield None
     elif isinstance(node, exp.And):
         yield node.this.copy()
         yield node.expression.copy()
+
+
+def _null_kept(node: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Expr | None]:
+    """The filter keeps NULLs: right as long as there are none."""
+    if isinstance(node, exp.Where):
+        columns = {column.sql("duckdb"): column for column in node.find_all(exp.Column)}
+        for column in list(columns.values())[:2]:
+            empty = exp.Is(this=column.copy(), expression=exp.null())
+            yield exp.Where(this=exp.Or(this=exp.paren(node.this.copy()), expression=empty))
 
 
 def _always(node: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Expr | None]:
@@ -99,7 +113,8 @@ def _always(node: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Expr | None
 
 def _filter_as_limit(node: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Expr | None]:
     """The first rows of the table where the gold filters: right by luck when those come first."""
-    if isinstance(node, exp.Select) and node.parent is None and node.args.get("where") and not node.args.get("limit"):
+    plain = isinstance(node, exp.Select) and node.parent is None and not node.args.get("limit")
+    if plain and node.args.get("where") and not _one_row(node):
         for rows in (1, 2, 3, 5):
             yield _with(node, where=None).limit(rows)  # type: ignore[attr-defined]
 
@@ -147,7 +162,7 @@ def _nullable(count: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Expr]:
 
 
 def _distinct(node: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Expr | None]:
-    if isinstance(node, exp.Select):
+    if isinstance(node, exp.Select) and not _one_row(node):
         yield _with(node, distinct=None if node.args.get("distinct") else exp.Distinct())
     elif isinstance(node, exp.SetOperation):
         yield _with(node, distinct=not node.args.get("distinct"))
@@ -210,6 +225,7 @@ def _arithmetic(node: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Expr | 
 OPERATORS: tuple[Operator, ...] = (
     _dropped_predicate,
     _always,
+    _null_kept,
     _filter_as_limit,
     _comparison,
     _literal,

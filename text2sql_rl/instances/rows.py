@@ -20,6 +20,8 @@ from typing import Any
 from text2sql_rl.records import Column, Table
 
 Row = list[Any]
+# Share of rows whose cell a NULL recipe empties.
+_NULLS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class Maker:
         around = [value for value in self.borders.get(column.name.lower(), ()) if _fits(value, own)]
         if around and draw.random() < recipe.border:
             cell = _like(draw.choice(around), own)
-        if recipe.null == (source.table.name, column.name) and column.nullable and draw.random() < 0.35:
+        if recipe.null == (source.table.name, column.name) and column.nullable and draw.random() < _NULLS:
             return None
         return cell
 
