@@ -104,6 +104,14 @@ def test_more_instances_than_a_worker_keeps_open(tmp_path: Path) -> None:
             assert [execution.rows for execution in box.run(jobs)] == [((n % 2,),) for n in range(26)]
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_the_engine_has_one_thread_and_the_watch_another(sandbox: Sandbox, instance: Instance) -> None:
+    sandbox.run([Job(instance, "SELECT sum(i) FROM many")])
+    process = sandbox._workers.slots[0]
+    assert process is not None
+    assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 2
+
+
 def test_a_long_batch_of_long_statements_does_not_jam_the_pipes(sandbox: Sandbox, instance: Instance) -> None:
     jobs = [Job(instance, f"SELECT {n}, i, repeat('x', 30) FROM many LIMIT 3000 -- {'y' * 15000}") for n in range(40)]
     executions = sandbox.run(jobs)

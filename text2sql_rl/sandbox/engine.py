@@ -22,7 +22,7 @@ import duckdb
 
 from text2sql_rl.records import Outcome
 from text2sql_rl.sandbox.gate import Names
-from text2sql_rl.sandbox.limits import Limits
+from text2sql_rl.sandbox.limits import ONE_THREAD, Limits
 from text2sql_rl.sandbox.wire import encode_rows
 
 _BATCH_ROWS = 512
@@ -70,7 +70,7 @@ def open_instance(path: Path, limits: Limits, locked: bool = True) -> Opened:
     Raises:
         duckdb.Error: the file is missing or is not a database of this engine version.
     """
-    config: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "memory_limit": f"{limits.memory_mb}MB"}
+    config = ONE_THREAD | {"memory_limit": f"{limits.memory_mb}MB"}
     if locked:
         config |= {
             "enable_external_access": "false",

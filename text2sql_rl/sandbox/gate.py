@@ -26,6 +26,7 @@ import duckdb
 
 from text2sql_rl.records import Outcome
 from text2sql_rl.sandbox import pivot, second_look
+from text2sql_rl.sandbox.limits import ONE_THREAD
 from text2sql_rl.sandbox.names import (
     VALUE_FUNCTIONS,
     FunctionNames,
@@ -182,7 +183,7 @@ class Gate:
         Args:
             look_twice: let sqlglot refuse as well.
         """
-        self._parser = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
+        self._parser = duckdb.connect(":memory:", config=ONE_THREAD | {"enable_external_access": "false"})
         self._look_twice = look_twice
         self.functions = split_functions(self._parser.execute(_FUNCTIONS).fetchall())
         self._parser.execute(_PREPARE)

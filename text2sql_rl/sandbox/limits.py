@@ -68,5 +68,8 @@ class Guards:
     seccomp: bool = True
 
 
+ONE_THREAD: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "async_threads": 0, "pin_threads": "off"}
+"""DuckDB's settings for one thread in all: the order of rows is reproducible, and no stacks fill the address space."""
+
 DEFAULT_LIMITS = Limits()
 ALL_GUARDS = Guards()

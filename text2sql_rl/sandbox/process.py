@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import signal
+import site
 import subprocess
 import sys
 import time
@@ -26,8 +27,15 @@ from text2sql_rl.sandbox.limits import Guards, Limits
 START_S = 60.0
 OPEN_S = 60.0
 _REAP_S = 5.0
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1", "LC_ALL": "C.UTF-8", "TZ": "UTC", "HOME": "/"}
 _READ_BYTES = 1 << 20
 _ROOT = Path(__file__).resolve().parents[2]
+
+
+def _python_path() -> str:
+    """This package's parent, and the user's own libraries where this interpreter uses them."""
+    own = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    return os.pathsep.join([str(_ROOT), *own])
 
 
 class Process:
@@ -55,7 +63,7 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={"PYTHONPATH": str(_ROOT), "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "TZ": "UTC", "HOME": "/"},
+            env=_ENVIRONMENT | {"PYTHONPATH": _python_path()},
             cwd="/",
             start_new_session=True,
             bufsize=0,

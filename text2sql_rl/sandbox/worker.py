@@ -26,7 +26,7 @@ from text2sql_rl.records import Outcome
 from text2sql_rl.sandbox import engine, wire
 from text2sql_rl.sandbox.confine import confine, limit_cpu
 from text2sql_rl.sandbox.gate import Gate, Passage
-from text2sql_rl.sandbox.limits import Guards, Limits
+from text2sql_rl.sandbox.limits import ONE_THREAD, Guards, Limits
 
 _OPEN_INSTANCES = 24
 _PASSAGES = 512
@@ -183,7 +183,7 @@ def _start(message: dict[str, Any], output: int) -> Worker:
     worker = Worker(limits, guards, output)
     active = confine(limits, guards, [Path(folder) for folder in message["folders"]])
     try:
-        with duckdb.connect(":memory:") as probe:
+        with duckdb.connect(":memory:", config=ONE_THREAD) as probe:
             probe.execute("SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00'").fetchall()  # the client loads time zones now
     except duckdb.IOException as error:  # the engine reads a file of this system that Landlock's list does not have
         worker.send(b"X", str(error).encode())
