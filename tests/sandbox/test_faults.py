@@ -106,7 +106,8 @@ LIES = [
     wire.frame(b"E", b"garbage"),
     wire.frame(b"?", b""),
     wire.HEADER.pack(b"E", 2**31),
-    wire.frame(b"H", b"[" * 100_000),
+    wire.frame(b"H", b"[]"),
+    wire.frame(b"E", wire.pack_parts([b"[" * 100_000])),
 ]
 
 

@@ -163,7 +163,7 @@ class Batch:
             for kind, payload in frames:
                 if self._workers.slots[slot] is process:
                     self._frame(slot, process, kind, payload)
-        except (wire.WireError, ValueError, KeyError, TypeError, IndexError, RecursionError):
+        except (wire.WireError, ValueError, ArithmeticError, LookupError, TypeError, RecursionError):
             if self._workers.slots[slot] is process:  # it speaks nonsense: something has taken it over
                 process.kill()
                 self._died(slot, process, "the worker was corrupted", Outcome.ERROR)
@@ -177,17 +177,19 @@ class Batch:
             self._died(slot, process, f"the worker died ({how})", Outcome.MEMORY if memory else Outcome.ERROR)
 
     def _frame(self, slot: int, process: Process, kind: bytes, payload: bytes) -> None:
-        if kind == b"H":
-            process.active = tuple(json.loads(payload))
+        if kind == b"H" and process.phase == "start":
+            process.active = tuple(map(str, json.loads(payload)))
             self._failed_starts = 0
             process.restart_clock()
-        elif kind == b"X":  # on a system this was not written for: better without Landlock than not at all
+        elif (
+            kind == b"X" and process.phase == "start"
+        ):  # on a system this was not written for: better without Landlock than not at all
             self._workers.guards = replace(self._workers.guards, landlock=False)
             self._failed_starts += 1
             self._replace(slot, process)
-        elif kind == b"O":
+        elif kind == b"O" and process.phase == "run" and not process.opened:  # once a job: it stops the job's clock
             process.opening()
-        elif kind == b"G":
+        elif kind == b"G" and process.phase == "open":
             process.restart_clock()
         elif kind == b"F":
             head = json.loads(payload)
@@ -205,13 +207,14 @@ class Batch:
             if head["hurt"]:
                 self._replace(slot, process)
         else:
-            raise wire.WireError(f"a frame of kind {kind!r}")
+            raise wire.WireError(f"a frame of kind {kind!r} while the worker should {process.phase}")
 
     def _finish(self, process: Process, number: int, execution: Execution) -> None:
         if not process.jobs or process.jobs[0] != number:
             raise wire.WireError("an answer to another job")
         process.jobs.popleft()
         process.done += 1
+        process.opened = False
         process.restart_clock()
         self._results[number] = execution
 
@@ -219,11 +222,10 @@ class Batch:
 
     def _overdue(self, slot: int, process: Process) -> None:
         """A deadline has passed: end the worker, and its job with it."""
-        frames, _ = process.read() if process.phase == "run" else ([], False)
-        for kind, payload in frames:  # the answer came while this side was not looking
-            self._frame(slot, process, kind, payload)
-        if frames or self._workers.slots[slot] is not process or process.extend():
-            return
+        if process.phase == "run":
+            self._read(slot, process)  # the answer may have come while this side was not looking
+            if self._workers.slots[slot] is not process or time.monotonic() <= process.deadline or process.extend():
+                return
         process.kill()
         if process.phase == "run" and process.jobs:
             limits = self._limits
@@ -243,7 +245,8 @@ class Batch:
             number = process.jobs.popleft()
             self._deaths[number] = self._deaths.get(number, 0) + 1
             if self._deaths[number] > 1:
-                self._results[number] = _failure(outcome, f"{how}, twice")
+                opening = process.phase == "open"
+                self._results[number] = _fault(f"{how} opening") if opening else _failure(outcome, f"{how}, twice")
             else:
                 self._alone.append(number)
         self._replace(slot, process)

@@ -53,6 +53,7 @@ class Process:
         self.alone = False
         self.phase = "start"
         self.done = 0
+        self.opened = False
         self.active: tuple[str, ...] = ()
         self.jobs: deque[int] = deque()
         self.deadline = float("inf")
@@ -119,7 +120,7 @@ class Process:
 
     def opening(self) -> None:
         """The worker opens an instance: the verifier's own time."""
-        self.phase, self.deadline = "open", time.monotonic() + OPEN_S
+        self.phase, self.opened, self.deadline = "open", True, time.monotonic() + OPEN_S
 
     def write(self) -> None:
         """Write what the pipe takes; a dead worker is noticed when it is read."""
