@@ -13,14 +13,14 @@ from text2sql_rl.prompts.slot import SlotStyle, placeholders  # noqa: E402
 from text2sql_rl.records import Finish, Prompt  # noqa: E402
 
 WORDS = ("how", "many", "SELECT", "FROM")
-LIMITS = Sampling(max_prompt_tokens=30, max_completion_tokens=6, temperature=1.0, batch=8)
+LIMITS = Sampling(max_prompt_tokens=30, max_completion_tokens=8, temperature=1.0, batch=8)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model")
     size = ScratchPolicy(kind="scratch", hidden_size=32, layers=2, heads=2)
-    make_scratch(size, [*placeholders(), *WORDS], 36, 3, path)
+    make_scratch(size, [*placeholders(), *WORDS], 38, 3, path)
     return path
 
 
@@ -62,7 +62,7 @@ def test_a_seed_repeats_and_order_is_kept(policy: Policy) -> None:
     assert first == policy.sample(prompts(*TEXTS), style, LIMITS, samples=2, seed=5)
     assert first != policy.sample(prompts(*TEXTS), style, LIMITS, samples=2, seed=6)
     assert [[one.question_id for one in group] for group in first] == [["0"] * 2, ["1"] * 2, ["2"] * 2, ["3"] * 2]
-    assert all(one.finish is Finish.LENGTH and one.tokens == 6 for group in first for one in group if "<eos>" not in one.raw)
+    assert all(one.finish is Finish.LENGTH and one.tokens == 8 for group in first for one in group if "<eos>" not in one.raw)
 
 
 def test_a_long_prompt_is_refused_not_cut(policy: Policy) -> None:

@@ -35,6 +35,7 @@ from text2sql_rl.policy.hf import Policy, completion, sample_ids
 from text2sql_rl.prompts import Style
 from text2sql_rl.records import Database, Group, GroupKind, Prompt, Question
 from text2sql_rl.runs import StageFolder
+from text2sql_rl.scoring.evidence import STANDINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class DeclaredGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         mine["accuracy"].append(sum(rollout.equivalent for rollout in rollouts) / len(rollouts))
         causes = Counter(rollout.cause for rollout in rollouts)
-        for cause in ("error", "empty", "wrong", "truncated", "no_answer", "refused"):
+        for cause in STANDINGS:
             mine[f"causes/{cause}"].append(causes[cause] / len(rollouts))
         mine["judge_s"].append(self.judge.seconds)
         mine["sample_s"].append(seconds - self.judge.seconds)

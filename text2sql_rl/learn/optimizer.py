@@ -45,7 +45,7 @@ class MuonAdamW(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """One step of both."""
         loss = closure() if closure is not None else None
-        self._muon.step()
+        self._muon.step()  # type: ignore[no-untyped-call]
         self._adam.step()
         return loss
 

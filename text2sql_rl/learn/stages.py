@@ -9,6 +9,7 @@ training and dev questions come here: `_role` refuses held-out ones. Not here: e
 
 from __future__ import annotations
 
+import hashlib
 import random
 import time
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from text2sql_rl.policy.hf import Policy, make_scratch
 from text2sql_rl.prompts import Style, make_style
 from text2sql_rl.prompts.slot import SlotStyle, placeholders
 from text2sql_rl.records import Database, Group, PassRate, Question, Split
-from text2sql_rl.rollout_log import Lineage, read_groups, write_groups
+from text2sql_rl.rollout_log import Lineage, Origin, part_path, read_groups, write_groups
 from text2sql_rl.runs import RunFolder, StageFolder
 from text2sql_rl.sandbox import Limits
 from text2sql_rl.scoring import load_rule
@@ -95,7 +96,7 @@ def difficulty_warm(config: RunConfig, run: RunFolder) -> None:
 
 
 def warmup(config: RunConfig, run: RunFolder) -> None:
-    """Rejection-sampling fine-tuning on the matching completions that difficulty paid for, beside the labelled pairs."""
+    """Rejection-sampling fine-tuning: the matching completions that difficulty paid for, beside the labelled pairs."""
     assert config.warmup is not None
     stage = run.stage("warmup")
     stage.start()
@@ -104,7 +105,7 @@ def warmup(config: RunConfig, run: RunFolder) -> None:
         policy, style = load(run.source("sft").path / "checkpoint", _dtype(config))
         settings = config.warmup
         groups = read_groups(run.source("difficulty").path / "rollouts")
-        solved = _solved(groups, dict((q.id, (q, d)) for q, d in _role(content, "rl")), settings.per_question)
+        solved = _solved(groups, {q.id: (q, d) for q, d in _role(content, "rl")}, settings.per_question)
         labelled = [Pair(question, database, question.gold_sql) for question, database in _role(content, "sft")]
         schedule = _schedule(config, settings.steps, settings.batch, settings.learning_rate, None, offset=1)
         dev = _dev(config, content, style, judge)
@@ -126,13 +127,11 @@ def grpo(config: RunConfig, run: RunFolder) -> None:
         kept = run.source(measured).result()["kept_ids"]
         settings = config.grpo
         order = _order(kept, settings.steps * settings.questions_per_step, config.seed)
-        tasks = [
-            group_training.Task(*by_id[name], style.prompt(*by_id[name])) for name in order
-        ]
-        lineage = _lineage(config, run, "grpo", judge)
+        tasks = [group_training.Task(*by_id[name], style.prompt(*by_id[name])) for name in order]
+        lineage = _lineage(config, "grpo", before, judge, style, [by_id[name] for name in kept])
 
         def log(step: int, groups: Sequence[Group]) -> None:
-            write_groups(stage.path / "rollouts" / f"step-{step:06d}.parquet", groups, lineage, step=step)
+            write_groups(part_path(stage.path / "rollouts", step), groups, lineage, step=step)
 
         result = group_training.train(
             policy,
@@ -160,15 +159,15 @@ def _measure(config: RunConfig, run: RunFolder, name: str, source: str, skip: in
         content = open_content()
         policy, style = load(run.source(source).path / "checkpoint", _dtype(config))
         items = _draw(_role(content, "rl"), settings.questions, config.seed, skip)
-        lineage = _lineage(config, run, name, judge)
+        lineage = _lineage(config, name, source, judge, style, items)
         folder = stage.path / "rollouts"
 
         def done(number: int) -> list[Group] | None:
-            path = folder / f"step-{number:06d}.parquet"
+            path = part_path(folder, number)
             return read_groups(path) if path.is_file() else None
 
         def log(number: int, groups: list[Group]) -> None:
-            write_groups(folder / f"step-{number:06d}.parquet", groups, lineage, step=number)
+            write_groups(part_path(folder, number), groups, lineage, step=number)
 
         began = time.perf_counter()
         for count, groups in measuring.measure(
@@ -295,8 +294,28 @@ def _judge(config: RunConfig) -> Judge:
     return Judge(load_rule(config.judge.rule), limits, config.judge.workers)
 
 
-def _lineage(config: RunConfig, run: RunFolder, stage: str, judge: Judge) -> Lineage:
-    raise NotImplementedError
+def _lineage(
+    config: RunConfig, name: str, source: str, judge: Judge, style: Style, items: Sequence[tuple[Question, Database]]
+) -> Lineage:
+    environment = judge.environment
+    return Lineage(
+        run=config.name,
+        stage=name,
+        checkpoint=source,
+        seed=config.seed,
+        sampling=config.sampling.model_dump_json(),
+        engine=environment["engine"],
+        limits_sha256=environment["limits_sha256"],
+        origins={
+            question.id: Origin(
+                prompt_sha256=hashlib.sha256(style.prompt(question, database).text.encode()).hexdigest(),
+                instance_sha256=database.instances[0].sha256,
+                gold_sql=question.gold_sql,
+                role=question.role,
+            )
+            for question, database in items
+        },
+    )
 
 
 def _dtype(config: RunConfig) -> str:

@@ -55,7 +55,7 @@ class DevCheck:
         return sum(rollout.equivalent for rollout in scored) / max(1, len(scored))
 
 
-class Watch(TrainerCallback):  # type: ignore[misc]
+class Watch(TrainerCallback):
     """Writes measurements, checks dev, keeps the best policy, stops when dev has stopped rising.
 
     Args:

@@ -1,13 +1,14 @@
 """The slot style: a delexicalised prompt that a small policy can learn in minutes.
 
-In: a question and its database. Out: a line of tokens in which every table, column, stored value, number and date
-is a placeholder of this prompt (T3, C17, V2, N0, D1), each name a random word W5 that stands both beside its column
-and in the question. The policy answers in the same placeholders; `restore` turns them back into SQL.
+In: a question and its database. Out: a line of tokens in which every table, column, stored value, number and date is
+a placeholder of this prompt, in the schema and where the question names it. The policy answers in the same
+placeholders; `restore` turns them back into SQL. Placeholders are drawn per question, so no number ever means a name.
 
-    W4 T2 W9 C31 <k> W11 C5 <t> | W8 T0 ... <fk> C7 C31 <values> V1 C5 <ask> how many W4 with W9 over N0 <sql>
+    T2 C31 <k> C5 <t> | T0 C40 <k> C7 <i> <fk> T2 C31 T0 C7 <ask> how many T2 with C5 V1 @ C5 over N0 <sql>
 
-A name written only in part is `~ W9`. Placeholders are drawn per question, so no number ever means a name.
-Not here: guesses about meaning. What words do not link, the policy has to learn.
+A name that several tables or columns have is all of them, `[ T2 C5 T0 C8 ]`; one written only in part is `~ C5`; a
+stored value is followed by the columns that hold it. Not here: guesses about meaning. What words do not link, the
+policy has to learn.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from dataclasses import dataclass, replace
 from text2sql_rl.databases import sample_values
 from text2sql_rl.errors import DataError
 from text2sql_rl.prompts.linking import Lexicon, Mention, build_lexicon, link, name_key
-from text2sql_rl.prompts.slot_sql import from_slots, identifier, to_slots
+from text2sql_rl.prompts.slot_sql import from_slots, identifier, joins, to_slots
 from text2sql_rl.records import Column, Database, Prompt, Question, Table
 
-_POOL = {"T": 12, "C": 96, "W": 96, "V": 12, "N": 12, "D": 8}
-_MARKS = ("|", "~", "<fk>", "<values>", "<ask>", "<sql>", *(f"<{kind}>" for kind in "kirtdbx"))
+_POOL = {"T": 8, "C": 48, "V": 8, "N": 8, "D": 6}
+_MARKS = ("|", "~", "[", "]", "@", "<fk>", "<ask>", "<sql>", *(f"<{kind}>" for kind in "kirtdbx"))
 _VALUES_PER_COLUMN = 2_000
 
 
@@ -120,51 +121,53 @@ class SlotStyle:
         tables = [_trim(table, needed, variation.keep, rng) for table in database.tables]
         shown = [table for table in tables if table is not None]
         rng.shuffle(shown)
-        words: dict[tuple[str, ...], str] = {}
-        restore: dict[str, str] = {}
-        columns: dict[tuple[str, str], str] = {}
+        slots = _Slots({}, {}, {}, {})
         schema: list[str] = []
         for table in shown:
-            token = draw("T")
-            restore[token] = identifier(table.name)
-            schema += [_word(words, name_key(table.name), draw), token]
+            schema += ["|", slots.table(table, draw("T"))]
             for column in table.columns:
-                token = draw("C")
-                restore[token] = identifier(table.name, column.name)
-                columns[table.name, column.name] = token
-                schema += [_word(words, name_key(column.name), draw), token, _kind(column)]
-            schema.append("|")
-        keys = _keys(shown, columns)
-        asked, values = self._ask(self._linked(question, database), words, columns, restore, draw)
-        asked = [_noise(token, variation, rng) for token in asked]
-        text = " ".join([*schema[:-1], *keys, *values, "<ask>", *" ".join(asked).split(), "<sql>"])
-        return Prompt(question_id=question.id, style=self.name, text=text, restore=restore)
+                schema += [slots.column(table, column, draw("C")), _kind(column)]
+        asked = [_say(mention, slots, self.vocabulary, draw) for mention in self._linked(question, database)]
+        noisy = [_noise(token, variation, rng) for token in asked]
+        text = " ".join([*schema[1:], *_keys(shown, slots), "<ask>", *noisy, "<sql>"])
+        slots.restore.update(joins(shown, slots.tables))
+        return Prompt(question_id=question.id, style=self.name, text=text, restore=slots.restore)
 
-    def _ask(
-        self,
-        mentions: tuple[Mention, ...],
-        words: dict[tuple[str, ...], str],
-        columns: dict[tuple[str, str], str],
-        restore: dict[str, str],
-        draw: Callable[[str], str],
-    ) -> tuple[list[str], list[str]]:
-        asked: list[str] = []
-        values: list[str] = []
-        given = {text: token for token, text in restore.items()}
-        for mention in mentions:
-            if mention.kind in ("name", "part"):
-                token = _word(words, mention.key, draw)
-                asked.append(token if mention.kind == "name" else f"~ {token}")
-            elif mention.literal:
-                token = given.get(mention.literal) or draw({"number": "N", "date": "D"}.get(mention.kind, "V"))
-                where = [columns[place] for place in mention.columns if place in columns]
-                if mention.literal not in given and where:
-                    values += ["<values>", token, *where]
-                given[mention.literal], restore[token] = token, mention.literal
-                asked.append(token)
-            else:
-                asked.append(mention.text if mention.text in self.vocabulary else "<unk>")
-        return asked, values
+
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """The placeholders of one prompt: of tables, of columns, of what a name can mean, and all of them as SQL."""
+
+    tables: dict[str, str]
+    columns: dict[tuple[str, str], str]
+    names: dict[tuple[str, ...], list[str]]
+    restore: dict[str, str]
+
+    def table(self, table: Table, token: str) -> str:
+        self.tables[table.name] = token
+        self.names.setdefault(name_key(table.name), []).append(token)
+        self.restore[token] = identifier(table.name)
+        return token
+
+    def column(self, table: Table, column: Column, token: str) -> str:
+        self.columns[table.name, column.name] = token
+        self.names.setdefault(name_key(column.name), []).append(f"{self.tables[table.name]} {token}")
+        self.restore[token] = identifier(table.name, column.name)
+        return token
+
+
+def _say(mention: Mention, slots: _Slots, vocabulary: frozenset[str], draw: Callable[[str], str]) -> str:
+    if mention.key:
+        meant = slots.names.get(mention.key, [])
+        several = f"[ {' '.join(meant)} ]" if len(meant) > 1 else "".join(meant).rpartition(" ")[2]
+        return f"~ {several}" if mention.kind == "part" else several or "<unk>"
+    if not mention.literal:
+        return mention.text if mention.text in vocabulary else "<unk>"
+    given = {text: token for token, text in slots.restore.items()}
+    token = given.get(mention.literal) or draw({"number": "N", "date": "D"}.get(mention.kind, "V"))
+    slots.restore[token] = mention.literal
+    where = [slots.columns[place] for place in mention.columns if place in slots.columns]
+    return " ".join([token, "@", *where]) if where else token
 
 
 def _stored_text(database: Database) -> list[tuple[str, str, str]]:
@@ -201,12 +204,6 @@ def _trim(table: Table, needed: frozenset[str], keep: float, rng: random.Random)
     return replace(table, columns=tuple(kept))
 
 
-def _word(words: dict[tuple[str, ...], str], key: tuple[str, ...], draw: Callable[[str], str]) -> str:
-    if key not in words:
-        words[key] = draw("W")
-    return words[key]
-
-
 def _kind(column: Column) -> str:
     if column.primary_key:
         return "<k>"
@@ -223,21 +220,20 @@ def _kind(column: Column) -> str:
     return "<x>"
 
 
-def _keys(tables: list[Table], columns: dict[tuple[str, str], str]) -> list[str]:
+def _keys(tables: list[Table], slots: _Slots) -> list[str]:
     tokens: list[str] = []
     for table in tables:
         for key in table.foreign_keys:
             for column, other in zip(key.columns, key.references, strict=True):
-                pair = columns.get((table.name, column)), columns.get((key.table, other))
-                if pair[0] and pair[1]:
-                    tokens += ["<fk>", pair[0], pair[1]]
+                own, its = slots.columns.get((table.name, column)), slots.columns.get((key.table, other))
+                if own and its:
+                    tokens += ["<fk>", slots.tables[table.name], own, slots.tables[key.table], its]
     return tokens
 
 
-def _noise(token: str, variation: Variation, rng: random.Random) -> str:
-    if token[0] == "W" and token[1:].isdigit():
-        return f"~ {token}" if rng.random() < variation.part else token
-    slot = token[0] in "VND" and token[1:].isdigit()
-    if token.startswith("~") or slot or rng.random() >= variation.hide:
-        return token
-    return "<unk>"
+def _noise(said: str, variation: Variation, rng: random.Random) -> str:
+    """Now and then a name is written in part and a function word is unknown."""
+    if said[0] in "TC[" and rng.random() < variation.part:
+        return f"~ {said}"
+    word = said[0].islower() or said == "<unk>"
+    return "<unk>" if word and rng.random() < variation.hide else said

@@ -2,18 +2,21 @@
 
 In: DuckDB SQL and the placeholders of one prompt. Out: a line of tokens such as `SELECT C3 FROM T1 WHERE C9 = V0`,
 or None where the placeholders cannot express the SQL (aliases, common table expressions, a literal that the
-question does not mention). `restore` never fails: what is no placeholder stays as it is.
+question does not mention). An inner join along the one declared key between two tables is `T1 + T2`. `restore`
+never fails: what is no placeholder stays as it is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
 
 from text2sql_rl.prompts.linking import sql_text
+from text2sql_rl.records import Table
 
 _TOKEN = re.compile(r"[A-Za-z_]\w*|<=|>=|!=|<>|\d+(?:\.\d+)?|\S")
 _MARKS = {"CONTAINS_": "%{}%", "PREFIX_": "{}%", "SUFFIX_": "%{}"}
@@ -34,7 +37,7 @@ def to_slots(sql: str, restore: Mapping[str, str]) -> str | None:
         tree = sqlglot.parse_one(sql, read="duckdb")
     except sqlglot.errors.SqlglotError:
         return None
-    slots = {text.lower(): token for token, text in restore.items() if token[0] in "TC"}
+    slots = {text.lower(): token for token, text in restore.items() if token[0] in "TC" and "+" not in token}
     literals = {text: token for token, text in restore.items() if token[0] in "VND"}
     if tree.find(exp.With, exp.TableAlias, exp.Alias) is not None:
         return None
@@ -48,7 +51,35 @@ def to_slots(sql: str, restore: Mapping[str, str]) -> str | None:
         if node is tree:
             return None
         node.replace(var)
-    return " ".join(_TOKEN.findall(tree.sql(dialect="duckdb")))
+    tokens = " ".join(_TOKEN.findall(tree.sql(dialect="duckdb")))
+    return _short_joins(tokens, slots, restore)
+
+
+def _short_joins(answer: str, slots: Mapping[str, str], restore: Mapping[str, str]) -> str:
+    """`T1 INNER JOIN T2 ON C3 = C4` -> `T1 + T2` where that is the declared key."""
+    for pair, condition in restore.items():
+        first, plus, second = pair.partition("+")
+        if plus:
+            left, right = (slots.get(side.lower(), "") for side in condition.split(" = "))
+            for on in (f"{left} = {right}", f"{right} = {left}"):
+                answer = answer.replace(f" INNER JOIN {second} ON {on}", f" + {second}")
+                answer = answer.replace(f" INNER JOIN {first} ON {on}", f" + {first}")
+    return answer
+
+
+def joins(tables: Sequence[Table], tokens: Mapping[str, str]) -> dict[str, str]:
+    """What `T1 + T2` stands for: the condition of each pair of tables with exactly one declared one-column key."""
+    found: dict[str, list[str]] = {}
+    for table in tables:
+        for key in table.foreign_keys:
+            if key.table in tokens and key.table != table.name:
+                pair = "+".join(sorted((tokens[table.name], tokens[key.table])))
+                sides = zip(key.columns, key.references, strict=True)
+                condition = " AND ".join(
+                    f"{identifier(table.name, own)} = {identifier(key.table, its)}" for own, its in sides
+                )
+                found.setdefault(pair, []).append(condition)
+    return {pair: only[0] for pair, only in found.items() if len(only) == 1 and " AND " not in only[0]}
 
 
 def _slot(node: exp.Expression, slots: Mapping[str, str], literals: Mapping[str, str]) -> str | None:
@@ -98,6 +129,7 @@ def _equal(left: str, right: str) -> bool:
     return left == right or float(left) == float(right)
 
 
+@lru_cache(maxsize=65_536)
 def _quoted(name: str) -> str:
     """The identifier as SQL text: bare where DuckDB reads it so, quoted otherwise."""
     return exp.to_identifier(name).sql(dialect="duckdb")
@@ -110,7 +142,7 @@ def identifier(table: str, column: str | None = None) -> str:
 
 def from_slots(raw: str, restore: Mapping[str, str]) -> str:
     """A line of tokens -> SQL text. Columns keep their table's name only where several tables are read."""
-    tokens = raw.split()
+    tokens = _long_joins(raw.split(), restore)
     several = len({token for token in tokens if token in restore and token[0] == "T"}) > 1
     sql, before, mark = "", "", ""
     for token in tokens:
@@ -126,6 +158,25 @@ def from_slots(raw: str, restore: Mapping[str, str]) -> str:
         sql += text if glue else f" {text}"
         before, mark = text, ""
     return sql
+
+
+def _long_joins(tokens: list[str], restore: Mapping[str, str]) -> list[str]:
+    """`T1 + T2` -> `T1 INNER JOIN T2 ON <condition>`, along the key to the nearest table before it."""
+    out: list[str] = []
+    read: list[str] = []
+    for at, token in enumerate(tokens):
+        if token == "FROM":
+            read = []
+        if token == "+" and at + 1 < len(tokens):
+            pairs = ("+".join(sorted((before, tokens[at + 1]))) for before in reversed(read))
+            condition = next((restore[pair] for pair in pairs if pair in restore), "")
+            out += ["INNER", "JOIN", tokens[at + 1], "ON", condition] if condition else [token]
+            continue
+        if not (at and tokens[at - 1] == "+" and out[-2:-1] == ["ON"]):
+            out.append(token)
+        if token[0] == "T" and token in restore:
+            read.append(token)
+    return out
 
 
 def _dot(text: str) -> int:
