@@ -77,15 +77,16 @@ def test_endless_rows_end_at_once(ask: Ask) -> None:
 
 def test_bytes_are_capped(instance: Instance) -> None:
     with Sandbox(Limits(max_bytes=100_000)) as box:
-        whole, cell, rows = box.run(
+        whole, cell, rows, lists = box.run(
             [
                 Job(instance, "SELECT repeat('a', 90000)"),
                 Job(instance, "SELECT repeat('a', 100001)"),
                 Job(instance, "SELECT repeat('a', 100), i FROM many"),
+                Job(instance, "SELECT range(5000) FROM many"),
             ]
         )
     assert whole.outcome is Outcome.ROWS
-    assert (cell.outcome, rows.outcome) == (Outcome.TOO_LARGE, Outcome.TOO_LARGE)
+    assert [execution.outcome for execution in (cell, rows, lists)] == [Outcome.TOO_LARGE] * 3
 
 
 def test_values_come_as_the_engine_gives_them(ask: Ask) -> None:

@@ -25,7 +25,7 @@ from text2sql_rl.sandbox.gate import Names
 from text2sql_rl.sandbox.limits import ONE_THREAD, Limits
 from text2sql_rl.sandbox.wire import encode_rows
 
-_BATCH_ROWS = 512
+_FIRST_ROWS, _BATCH_ROWS = 16, 512  # few at first: one row may be huge
 _BLOCK = re.compile(r"allocate block of (\d+) bytes \(bad allocation\)")
 _REASON_CHARS = 500
 _TYPE_CHARS = 10_000
@@ -133,8 +133,10 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, limits: Limits, expired:
     types = tuple(str(column[1])[:_TYPE_CHARS] for column in cursor.description)
     chunks: list[bytes] = []
     count = size = 0
-    while batch := cursor.fetchmany(min(_BATCH_ROWS, limits.max_rows + 1 - count)):
+    step = _FIRST_ROWS
+    while batch := cursor.fetchmany(min(step, limits.max_rows + 1 - count)):
         count += len(batch)
+        step = min(_BATCH_ROWS, 4 * step)
         if count > limits.max_rows:
             return Run(Outcome.TOO_LARGE, columns, types, reason=f"more than {limits.max_rows} rows")
         chunks.append(encode_rows(batch))
