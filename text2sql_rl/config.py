@@ -81,7 +81,7 @@ class Difficulty(_Part):
 
     questions: int = Field(ge=1, description="rl questions measured. Rises: more to train on, longer.")
     samples: int = Field(ge=2, description="Completions a question. Rises: sharper pass rates, longer.")
-    low: float = Field(ge=0, le=1, description="Kept when rate > low. Rises: fewer hopeless questions.")
+    low: float = Field(ge=-1, le=1, description="Kept when rate > low; below 0 also those never solved.")
     high: float = Field(ge=0, le=1, description="Kept when rate < high. Falls: fewer solved questions.")
 
 
