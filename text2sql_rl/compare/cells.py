@@ -6,7 +6,7 @@ Not here: which columns belong together (columns.py), rows and their multiplicit
 What counts as the same value:
 - NULL only NULL: not '', not 0, not the text 'None'.
 - Numbers by value across integer, decimal and float. Two exact columns (integers, decimals) compare exactly,
-  also beyond 2^53; where a float takes part, within `RELATIVE` or `ABSOLUTE`, whichever is wider.
+  also beyond 2^53; where a float takes part, within the tolerance of numbers.py.
   NaN equals NaN, infinities themselves, -0.0 equals 0.0.
 - A boolean is not a number ("is there any" is not "how many"), but a gold boolean accepts 0 and 1.
 - Text exactly, after Unicode NFC; an enum value or a UUID is its text. JSON by content where the gold is JSON.
@@ -24,16 +24,14 @@ import math
 import re
 import unicodedata
 import uuid
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, TypeGuard
+from typing import Any
 
-RELATIVE = 1e-6
-ABSOLUTE = 1e-9
-# Each level asks for gaps four times smaller; the last is below the noise of double arithmetic.
-_LEVELS = 14
+from text2sql_rl.compare.numbers import as_float, classes, has_float, numbers_in
+
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _ISO_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?")
@@ -114,8 +112,8 @@ def read_columns(
     """Tokens of two columns that are compared with each other."""
     first, second = family(gold_type), family(candidate_type)
     clusters = None
-    if any(_has_float(cell) for column in (gold, candidate) for cell in column):
-        clusters = _cluster(number for column in (gold, candidate) for cell in column for number in _numbers(cell))
+    if any(has_float(cell) for column in (gold, candidate) for cell in column):
+        clusters = classes(number for column in (gold, candidate) for cell in column for number in numbers_in(cell))
 
     def tokens(cells: Sequence[Any], own: Family, other: Family, type_name: str) -> list[Hashable]:
         text_as: Callable[[str], Hashable] | None = None
@@ -168,11 +166,6 @@ def token(cell: Any, reading: Reading = EXACT) -> Hashable:
     return (type(cell).__name__, repr(cell))
 
 
-def is_number(cell: object, below: float = float("inf")) -> TypeGuard[int | float | Decimal]:
-    """Whether a cell is a finite number (a boolean is none) smaller in size than `below`."""
-    return isinstance(cell, int | float | Decimal) and not isinstance(cell, bool) and -below < cell < below
-
-
 def _inner(reading: Reading) -> Reading:
     return Reading(clusters=reading.clusters) if reading != EXACT else EXACT
 
@@ -184,7 +177,7 @@ def _number(cell: int | float | Decimal, reading: Reading) -> Hashable:
         return ("bool", bool(cell))
     if reading.clusters is None:
         return cell
-    number = _as_float(cell)
+    number = as_float(cell)
     return ("near", reading.clusters[number]) if math.isfinite(number) else number
 
 
@@ -244,73 +237,3 @@ def _json_of_text(text: str) -> Hashable:
         return ("json", token(json.loads(text, parse_float=Decimal)))
     except (ValueError, RecursionError):
         return text
-
-
-# ---- numbers within tolerance ------------------------------------------------------------------------------
-
-
-def _has_float(cell: Any) -> bool:
-    if isinstance(cell, float):
-        return True
-    if isinstance(cell, list | tuple):
-        return any(_has_float(item) for item in cell)
-    return isinstance(cell, dict) and any(_has_float(item) for item in cell.values())
-
-
-def _numbers(cell: Any) -> Iterator[float]:
-    if isinstance(cell, int | float | Decimal):
-        number = _as_float(cell)
-        if math.isfinite(number):
-            yield number
-    elif isinstance(cell, str):
-        if re.fullmatch(r"-?\d{1,300}", cell):  # a BIGNUM arrives as text
-            yield float(cell)
-    elif isinstance(cell, list | tuple):
-        for item in cell:
-            yield from _numbers(item)
-    elif isinstance(cell, dict):
-        for item in cell.values():
-            yield from _numbers(item)
-
-
-def _as_float(cell: int | float | Decimal) -> float:
-    try:
-        return float(cell)
-    except OverflowError:
-        return math.inf if cell > 0 else -math.inf
-
-
-def tolerance(number: float) -> float:
-    """The largest distance at which another number counts as equal to `number`."""
-    return max(ABSOLUTE, RELATIVE * abs(number))
-
-
-def _cluster(numbers: Iterable[float]) -> dict[float, int]:
-    """Number every class of values, none wider than the tolerance of its larger end.
-
-    Chains of close neighbours are cut at their widest gaps first, so that a value and the same value with
-    arithmetic noise stay together; equal classes therefore always mean within tolerance.
-    """
-    classes: dict[float, int] = {}
-    todo = [(sorted(set(numbers)), 0)]
-    while todo:
-        chain, level = todo.pop()
-        if not chain:
-            continue
-        if level and chain[-1] - chain[0] <= max(tolerance(chain[0]), tolerance(chain[-1])):
-            label = len(classes)
-            classes.update(dict.fromkeys(chain, label))
-            continue
-        start = 0
-        for at in range(1, len(chain) + 1):
-            if at == len(chain) or _apart(chain[start], chain[at - 1], chain[at], level):
-                todo.append((chain[start:at], level + 1))
-                start = at
-    return classes
-
-
-def _apart(start: float, left: float, right: float, level: int) -> bool:
-    """Whether the chain is cut between `left` and `right`; past the last level, wherever it gets too wide."""
-    if level >= _LEVELS:
-        return right - start > max(tolerance(start), tolerance(right))
-    return right - left > max(tolerance(left), tolerance(right)) / 4.0**level

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
-from text2sql_rl.compare.cells import Family, family, is_number, token
+from text2sql_rl.compare.cells import Family, family, token
 from text2sql_rl.compare.columns import contradicts
+from text2sql_rl.compare.numbers import is_number
 from text2sql_rl.compare.rows import Kind, relate
 from text2sql_rl.compare.shares import column_pairs
 from text2sql_rl.records import Execution, Gold
@@ -190,8 +191,7 @@ def _recast_agrees(
 
 
 def _rows(rows: Sequence[tuple[Any, ...]], recasts: Mapping[int, Recast]) -> tuple[tuple[Any, ...], ...]:
-    same: Recast = lambda cell: cell  # noqa: E731 - a name for the identity
-    return tuple(tuple(recasts.get(at, same)(cell) for at, cell in enumerate(row)) for row in rows)
+    return tuple(tuple(recasts[at](cell) if at in recasts else cell for at, cell in enumerate(row)) for row in rows)
 
 
 def _on(kind: type, function: Callable[[Any], Any]) -> Recast:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from text2sql_rl.compare.cells import ABSOLUTE, RELATIVE, Family, family, is_number, read_columns, token
+from text2sql_rl.compare.cells import Family, family, read_columns, token
+from text2sql_rl.compare.numbers import ABSOLUTE, RELATIVE, is_number
 from text2sql_rl.records import Execution, Gold
 
 

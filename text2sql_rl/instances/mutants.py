@@ -196,7 +196,8 @@ def _order_and_limit(node: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Ex
 def _group(node: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Expr | None]:
     if isinstance(node, exp.Group):
         for key in node.expressions:
-            yield _with(node, expressions=[other.copy() for other in node.expressions if other is not key] or None)
+            left = [other.copy() for other in node.expressions if other is not key]
+            yield _with(node, expressions=left) if left else None
 
 
 def _column(node: exp.Expr, tables: Sequence[Table]) -> Iterator[exp.Expr | None]:

@@ -84,6 +84,7 @@ class Maker:
     borders: Mapping[str, Sequence[Any]]
     made: dict[str, list[Row]] = field(default_factory=dict)
     _columns: dict[str, dict[str, int]] = field(default_factory=dict)
+    _turns: dict[str, int] = field(default_factory=dict)
 
     def make(self, source: Source) -> list[Row]:
         """The rows of one table; its foreign keys refer to tables made before, or to itself."""
@@ -100,7 +101,9 @@ class Maker:
         for _ in range(self.draw.randint(low, high)):
             row = list(self.draw.choice(source.rows))
             for at, column in enumerate(table.columns):
-                if at not in bound and at not in keys:
+                if at in keys - bound:
+                    row[at] = self._border(column, [other[at] for other in source.rows], row[at])
+                elif at not in bound:
                     row[at] = self._cell(source, column, at, row[at], rows)
             if self._bind(source, row) and self._unique(source, row, taken, bound):
                 rows.append(row)
@@ -119,11 +122,17 @@ class Maker:
             cell = draw.choice(own)
         if cell is not None and draw.random() < recipe.fresh:
             cell = near(cell, own, draw)
-        around = [value for value in self.borders.get(column.name.lower(), ()) if _fits(value, own)]
-        if around and draw.random() < recipe.border:
-            cell = _like(draw.choice(around), own)
+        cell = self._border(column, own, cell)
         if recipe.null == (source.table.name, column.name) and column.nullable and draw.random() < _NULLS:
             return None
+        return cell
+
+    def _border(self, column: Column, own: Sequence[Any], cell: Any) -> Any:
+        around = [value for value in self.borders.get(column.name.lower(), ()) if _fits(value, own)]
+        if around and self.draw.random() < self.recipe.border:
+            # In turn rather than by chance, so that every border is stood on before any is stood on twice.
+            turn = self._turns[column.name] = self._turns.get(column.name, self.draw.randrange(len(around))) + 1
+            return _like(around[turn % len(around)], own)
         return cell
 
     def _bind(self, source: Source, row: Row) -> bool:
