@@ -19,14 +19,14 @@ CREATE TABLE horse (horse_id INTEGER PRIMARY KEY, horse_name VARCHAR, weight INT
     FOREIGN KEY (yard_id) REFERENCES yard (yard_id));
 """
 GOLDS = (
-    ("How many horses weigh over 450?", "SELECT COUNT(*) FROM horse WHERE weight > 450"),
-    ("Horses of the yard with order 'North Gate'", "SELECT horse.horse_name FROM horse INNER JOIN yard ON horse.yard_id"
+    ("How many horses have a weight over 450?", "SELECT COUNT(*) FROM horse WHERE weight > 450"),
+    ("Horse names of the yard with order 'North Gate'", "SELECT horse.horse_name FROM horse INNER JOIN yard ON horse.yard_id"
      " = yard.yard_id WHERE yard.\"order\" = 'North Gate'"),
-    ("Names starting with 'Ab'", "SELECT horse_name FROM horse WHERE horse_name LIKE 'Ab%'"),
-    ("Names that contain 'o''o'", "SELECT horse_name FROM horse WHERE horse_name LIKE '%o''''o%'"),
-    ("Top 3 horses by weight", "SELECT horse_name FROM horse ORDER BY weight DESC LIMIT 3"),
-    ("Heavier than average", "SELECT horse_name FROM horse WHERE weight > (SELECT AVG(weight) FROM horse)"),
-    ("Yards opened before 2020-01-31", "SELECT COUNT(*) FROM yard WHERE opened < '2020-01-31'"),
+    ("Horse names starting with 'Ab'", "SELECT horse_name FROM horse WHERE horse_name LIKE 'Ab%'"),
+    ("Horse names that contain 'o''o'", "SELECT horse_name FROM horse WHERE horse_name LIKE '%o''''o%'"),
+    ("Horse name of the top 3 by weight", "SELECT horse_name FROM horse ORDER BY weight DESC LIMIT 3"),
+    ("Horse name where weight is above average", "SELECT horse_name FROM horse WHERE weight > (SELECT AVG(weight) FROM horse)"),
+    ("Yards with opened before 2020-01-31", "SELECT COUNT(*) FROM yard WHERE opened < '2020-01-31'"),
     ("Yards without horses", "SELECT yard.yard_id FROM yard WHERE NOT yard.yard_id IN (SELECT horse.yard_id FROM horse)"),
 )  # fmt: skip
 
@@ -105,4 +105,4 @@ def test_a_schema_with_more_names_than_placeholders_is_refused() -> None:
         instances=(Instance(database="wide", index=0, path=Path("none"), sha256="wide"),),
     )
     with pytest.raises(DataError, match=r"question q, database wide.*prompt_style: ddl"):
-        SlotStyle([]).prompt(question("x"), wide)
+        SlotStyle([]).prompt(question(" ".join(f"c{number}" for number in range(300))), wide)

@@ -16,7 +16,7 @@ _TOKEN = re.compile(
     r"(?:(?<=^)|(?<=[\s(]))(?P<quote>['\"])(?P<quoted>.+?)(?P=quote)(?=$|[\s).,;:?!])"
     r"|(?P<date>\b\d{4}-\d{2}-\d{2}\b)"
     r"|(?P<number>(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?!\w))"
-    r"|(?P<word>\w+(?:['\u2019\-.]\w+)*)"
+    r"|(?P<word>\w+(?:['\u2019\-.]\w+)*|[<>=!]+)"
 )
 _NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBER_WORDS = {word: str(number) for number, word in enumerate(_NUMBERS, start=2)}

@@ -4,11 +4,12 @@ In: a question and its database. Out: a line of tokens in which every table, col
 a placeholder of this prompt, in the schema and where the question names it. The policy answers in the same
 placeholders; `restore` turns them back into SQL. Placeholders are drawn per question, so no number ever means a name.
 
-    T2 C31 <k> C5 <t> | T0 C40 <k> C7 <i> <fk> T2 C31 T0 C7 <ask> how many T2 with C5 V1 @ C5 over N0 <sql>
+    T2 C31 <k> C5 <t> | T0 C40 <k> C7 <f> C31 <ask> how many T2 with C5 V1 @ C5 over N0 <sql>
 
-A name that several tables or columns have is all of them, `[ T2 C5 T0 C8 ]`; one written only in part is `~ C5`; a
-stored value is followed by the columns that hold it. Not here: guesses about meaning. What words do not link, the
-policy has to learn.
+The schema shows every table with its keys, and of the other columns those that the question names: a column without
+a name says nothing. A name that several tables or columns have is all of them, `[ T2 C5 T0 C8 ]`; one written only in
+part is `~ C5`; a stored value is followed by the columns that hold it. Not here: guesses about meaning. What words do
+not link, the policy has to learn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from text2sql_rl.prompts.slot_sql import from_slots, identifier, joins, to_slots
 from text2sql_rl.records import Column, Database, Prompt, Question, Table
 
 _POOL = {"T": 8, "C": 48, "V": 8, "N": 8, "D": 6}
-_MARKS = ("|", "~", "[", "]", "@", "<fk>", "<ask>", "<sql>", *(f"<{kind}>" for kind in "kirtdbx"))
+_MARKS = ("|", "~", "[", "]", "@", "<ask>", "<sql>", *(f"<{kind}>" for kind in "kfirtdbx"))
 _VALUES_PER_COLUMN = 2_000
 
 
@@ -118,19 +119,20 @@ class SlotStyle:
         self, question: Question, database: Database, rng: random.Random, variation: Variation, needed: frozenset[str]
     ) -> Prompt:
         draw = _drawer(question, database, rng)
-        tables = [_trim(table, needed, variation.keep, rng) for table in database.tables]
+        mentions = self._linked(question, database)
+        named = _named(mentions)
+        tables = [_trim(_only(table, named), needed, variation.keep, rng) for table in database.tables]
         shown = [table for table in tables if table is not None]
         rng.shuffle(shown)
         slots = _Slots({}, {}, {}, {})
-        schema: list[str] = []
         for table in shown:
-            schema += ["|", slots.table(table, draw("T"))]
+            slots.table(table, draw("T"))
             for column in table.columns:
-                schema += [slots.column(table, column, draw("C")), _kind(column)]
-        asked = [_say(mention, slots, self.vocabulary, draw) for mention in self._linked(question, database)]
-        noisy = [_noise(token, variation, rng) for token in asked]
-        text = " ".join([*schema[1:], *_keys(shown, slots), "<ask>", *noisy, "<sql>"])
+                slots.column(table, column, draw("C"))
+        schema = " | ".join(_describe(table, slots) for table in shown)
+        asked = [_noise(_say(mention, slots, self.vocabulary, draw), variation, rng) for mention in mentions]
         slots.restore.update(joins(shown, slots.tables))
+        text = " ".join([schema, "<ask>", *asked, "<sql>"])
         return Prompt(question_id=question.id, style=self.name, text=text, restore=slots.restore)
 
 
@@ -143,17 +145,15 @@ class _Slots:
     names: dict[tuple[str, ...], list[str]]
     restore: dict[str, str]
 
-    def table(self, table: Table, token: str) -> str:
+    def table(self, table: Table, token: str) -> None:
         self.tables[table.name] = token
         self.names.setdefault(name_key(table.name), []).append(token)
         self.restore[token] = identifier(table.name)
-        return token
 
-    def column(self, table: Table, column: Column, token: str) -> str:
+    def column(self, table: Table, column: Column, token: str) -> None:
         self.columns[table.name, column.name] = token
         self.names.setdefault(name_key(column.name), []).append(f"{self.tables[table.name]} {token}")
         self.restore[token] = identifier(table.name, column.name)
-        return token
 
 
 def _say(mention: Mention, slots: _Slots, vocabulary: frozenset[str], draw: Callable[[str], str]) -> str:
@@ -220,15 +220,32 @@ def _kind(column: Column) -> str:
     return "<x>"
 
 
-def _keys(tables: list[Table], slots: _Slots) -> list[str]:
-    tokens: list[str] = []
-    for table in tables:
-        for key in table.foreign_keys:
-            for column, other in zip(key.columns, key.references, strict=True):
-                own, its = slots.columns.get((table.name, column)), slots.columns.get((key.table, other))
-                if own and its:
-                    tokens += ["<fk>", slots.tables[table.name], own, slots.tables[key.table], its]
-    return tokens
+def _named(mentions: Iterable[Mention]) -> frozenset[tuple[str, ...] | tuple[str, str]]:
+    """What the question names: keys of names, and (table, column) of the values it quotes."""
+    return frozenset(key for mention in mentions for key in (mention.key, *mention.columns) if key)
+
+
+def _only(table: Table, named: frozenset[tuple[str, ...] | tuple[str, str]]) -> Table:
+    """The table with its keys and the columns that are named."""
+    own = {name for key in table.foreign_keys for name in key.columns}
+    kept = [
+        column
+        for column in table.columns
+        if column.primary_key
+        or column.name in own
+        or name_key(column.name) in named
+        or (table.name, column.name) in named
+    ]
+    return replace(table, columns=tuple(kept))
+
+
+def _describe(table: Table, slots: _Slots) -> str:
+    targets: dict[str, str] = {}
+    for key in table.foreign_keys:
+        for name, other in zip(key.columns, key.references, strict=True):
+            targets[name] = f"<f> {slots.columns.get((key.table, other), '<unk>')}"
+    columns = (f"{slots.columns[table.name, c.name]} {targets.get(c.name) or _kind(c)}" for c in table.columns)
+    return " ".join([slots.tables[table.name], *columns])
 
 
 def _noise(said: str, variation: Variation, rng: random.Random) -> str:
