@@ -73,3 +73,21 @@ def test_a_long_prompt_is_refused_not_cut(policy: Policy) -> None:
 def test_a_missing_model_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="cannot be loaded"):
         Policy(tmp_path / "nothing")
+
+
+def test_a_turns_end_that_the_model_declares_ends_a_completion(folder: Path) -> None:
+    policy = Policy(folder)
+    many = policy.tokenizer.convert_tokens_to_ids("many")
+    policy.model.generation_config.eos_token_id = [policy.tokenizer.eos_token_id, many]
+    sampled = policy.sample(prompts(TEXTS[1]), SlotStyle(["how", "many"]), LIMITS, samples=200, seed=1)[0]
+    ended = [one for one in sampled if "many" in one.raw.split()]
+    assert ended
+    assert all(one.raw.split().index("many") == one.tokens - 1 and one.finish is Finish.STOP for one in ended)
+
+
+def test_a_model_that_has_blown_up_is_one_clear_error(folder: Path) -> None:
+    policy = Policy(folder)
+    with torch.no_grad():
+        policy.model.model.norm.weight[0] = float("nan")
+    with pytest.raises(PolicyError, match="no numbers any more"):
+        policy.sample(prompts(TEXTS[0]), SlotStyle([]), LIMITS, samples=1, seed=0)

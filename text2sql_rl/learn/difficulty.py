@@ -67,9 +67,7 @@ def measure(
         if groups is None:
             prompts = [style.prompt(question, database) for question, database in chunk]
             sampled = policy.sample(prompts, style, limits, samples=samples, seed=seed + number)
-            answers = [
-                (*item, one) for item, completions in zip(chunk, sampled, strict=True) for one in completions
-            ]
+            answers = [(*item, one) for item, completions in zip(chunk, sampled, strict=True) for one in completions]
             rollouts = judge.judge(answers)
             groups = [make_group(rollouts[at : at + samples], rule) for at in range(0, len(rollouts), samples)]
             log(number, groups)

@@ -17,12 +17,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset
-from peft import LoraConfig
 from transformers.trainer_callback import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
@@ -30,8 +30,9 @@ from text2sql_rl.config import Grpo, Lora, Sampling
 from text2sql_rl.group import AdvantageRule, make_group
 from text2sql_rl.judge import Judge
 from text2sql_rl.learn.checkpoints import newest_state, save_model
+from text2sql_rl.learn.lora import new_adapter
 from text2sql_rl.learn.watch import DevCheck, Watch
-from text2sql_rl.policy.hf import Policy, completion, sample_ids
+from text2sql_rl.policy.hf import Policy, completion, end_ids, sample_ids
 from text2sql_rl.prompts import Style
 from text2sql_rl.records import Database, Group, GroupKind, Prompt, Question
 from text2sql_rl.runs import StageFolder
@@ -81,8 +82,9 @@ class GroupJudge:
         """TRL's reward signature: one total a completion, None where it is unscored."""
         began = time.perf_counter()
         tasks = [self._tasks[name] for name in question_id]
+        tokenizer, ends = self._policy.tokenizer, end_ids(self._policy.model, self._policy.tokenizer)
         items = [
-            (task.question, task.database, completion(self._policy.tokenizer, task.prompt, self._style, ids))
+            (task.question, task.database, completion(tokenizer, task.prompt, self._style, ids, ends))
             for task, ids in zip(tasks, completion_ids, strict=True)
         ]
         rollouts = self._judge.judge(items)
@@ -190,7 +192,7 @@ def train(
         limits: of sampling.
         judge: gives the rewards.
         stage: gets `checkpoint/` and metrics.
-        dev: measured every settings.save_every steps; the best policy is the one kept.
+        dev: measured every settings.save_every steps (rounded up to whole sampled blocks); the best policy is kept.
         seed: of sampling.
         lora: adapters to train where the policy has none yet.
         log_groups: called with (step, groups) for every sampled block.
@@ -201,23 +203,10 @@ def train(
     trainer_folder = stage.path / "trainer"
     rule = AdvantageRule(settings.advantage.scale, settings.advantage.floor)
     grouped = GroupJudge({t.question.id: t for t in tasks}, judge, policy, style, rule, settings.generations)
-    rows = Dataset.from_list([_row(task, policy) for task in tasks])
-    watch = Watch(stage, policy, style, dev=dev, every=settings.save_every, patience=None, total=settings.steps)
-    adapter = None
-    if lora is not None and not hasattr(policy.model, "peft_config"):
-        adapter = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, task_type="CAUSAL_LM")
-    trainer = DeclaredGRPOTrainer(
-        model=policy.model,
-        args=_arguments(settings, limits, str(trainer_folder), seed),
-        train_dataset=rows,
-        processing_class=policy.tokenizer,
-        reward_funcs=[grouped],
-        peft_config=adapter,
-        callbacks=[watch],
-    )
-    policy.model = trainer.model
-    trainer.judge, trainer.log_groups = grouped, log_groups
-    trainer.remove_callback(PrinterCallback)
+    watch = Watch(stage, policy, style, dev=dev, every=_save_every(settings), patience=None, total=settings.steps)
+    trainer = make_trainer(policy, tasks, grouped, settings, limits, trainer_folder, seed=seed, lora=lora)
+    trainer.add_callback(watch)
+    trainer.log_groups = log_groups
     state = newest_state(trainer_folder)
     watch.resume(int(state.name.rpartition("-")[2]) if state else 0)
     with stage.guard():
@@ -227,6 +216,38 @@ def train(
         shutil.rmtree(trainer_folder, ignore_errors=True)
     best = watch.best if dev is not None else None
     return {"steps": trainer.state.global_step, "dev_accuracy": best, "best_step": watch.best_step}
+
+
+def make_trainer(
+    policy: Policy,
+    tasks: Sequence[Task],
+    grouped: GroupJudge,
+    settings: Grpo,
+    limits: Sampling,
+    folder: Path,
+    *,
+    seed: int,
+    lora: Lora | None = None,
+) -> DeclaredGRPOTrainer:
+    """The trainer of these tasks, with `grouped` as its one reward; the policy's model becomes the trainer's."""
+    trainer = DeclaredGRPOTrainer(
+        model=policy.model,
+        args=_arguments(settings, limits, str(folder), seed),
+        train_dataset=Dataset.from_list([_row(task, policy) for task in tasks]),
+        processing_class=policy.tokenizer,
+        reward_funcs=[grouped],
+        peft_config=new_adapter(lora, policy.model),
+    )
+    policy.model = trainer.model
+    trainer.judge = grouped
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _save_every(settings: Grpo) -> int:
+    """Whole sampled blocks: a trainer that goes on in the middle of one would sample it again, by a newer policy."""
+    block = settings.steps_per_generation
+    return -(-settings.save_every // block) * block
 
 
 def _row(task: Task, policy: Policy) -> dict[str, Any]:
@@ -264,7 +285,8 @@ def _arguments(settings: Grpo, limits: Sampling, folder: str, seed: int) -> GRPO
         shuffle_dataset=False,
         remove_unused_columns=False,
         logging_steps=1,
-        save_steps=settings.save_every,
+        logging_nan_inf_filter=False,
+        save_steps=_save_every(settings),
         save_total_limit=1,
         seed=seed,
         use_cpu=not cuda,

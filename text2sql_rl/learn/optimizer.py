@@ -30,9 +30,7 @@ class MuonAdamW(torch.optim.Optimizer):
         chosen = {id(weight) for weight in matrices}
         others = [weight for weight in weights if id(weight) not in chosen]
         super().__init__(weights, {"lr": learning_rate})
-        self._muon = torch.optim.Muon(
-            matrices, lr=learning_rate, weight_decay=_WEIGHT_DECAY, adjust_lr_fn="original"
-        )
+        self._muon = torch.optim.Muon(matrices, lr=learning_rate, weight_decay=_WEIGHT_DECAY, adjust_lr_fn="original")
         self._adam = torch.optim.AdamW(
             others, lr=_ADAM_SHARE * learning_rate, betas=(0.9, 0.98), weight_decay=_WEIGHT_DECAY
         )

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from peft import LoraConfig
 from transformers.trainer_callback import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 from text2sql_rl.config import Lora
 from text2sql_rl.learn.checkpoints import newest_state, save_model
+from text2sql_rl.learn.lora import new_adapter
 from text2sql_rl.learn.optimizer import MuonAdamW
 from text2sql_rl.learn.watch import DevCheck, Watch
 from text2sql_rl.policy.hf import Policy
@@ -57,7 +57,7 @@ def fine_tune(
         schedule: how long and how fast.
         stage: gets `checkpoint/` and metrics.
         dev: measured every schedule.eval_every steps; the best policy is the one kept.
-        lora: adapters to train instead of all weights.
+        lora: adapters to train instead of all weights, where the policy has none yet.
 
     Returns:
         steps done, best dev accuracy (None without a check) and its step.
@@ -78,6 +78,7 @@ def fine_tune(
         max_length=None,
         train_sampling_strategy="sequential",
         logging_steps=10,
+        logging_nan_inf_filter=False,
         save_steps=schedule.eval_every,
         save_total_limit=1,
         seed=schedule.seed,
@@ -88,14 +89,13 @@ def fine_tune(
         disable_tqdm=True,
         report_to="none",
     )
-    adapter = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, task_type="CAUSAL_LM") if lora else None
     optimizer = MuonAdamW(policy.model, schedule.learning_rate) if schedule.muon else None
     trainer = SFTTrainer(
         model=policy.model,
         args=arguments,
         train_dataset=rows,
         processing_class=policy.tokenizer,
-        peft_config=adapter,
+        peft_config=new_adapter(lora, policy.model),
         optimizers=(optimizer, None),
         callbacks=[watch],
     )

@@ -182,9 +182,7 @@ def _measure(config: RunConfig, run: RunFolder, name: str, source: str, skip: in
     seconds = time.perf_counter() - began
     databases = sorted({database.name for _, database in items})
     words = f"kept {numbers['kept']}, too easy {numbers['too_easy']}, too hard {numbers['too_hard']}"
-    stage.finish(
-        {**numbers, "kept_ids": list(band.kept), "seconds": seconds, "databases": databases, "summary": words}
-    )
+    stage.finish({**numbers, "kept_ids": list(band.kept), "seconds": seconds, "databases": databases, "summary": words})
 
 
 def _fine_tune(
@@ -237,9 +235,7 @@ def _role(content: Content, role: str) -> list[tuple[Question, Database]]:
     return content.pairs(questions)
 
 
-def _draw(
-    items: list[tuple[Question, Database]], count: int, seed: int, skip: int
-) -> list[tuple[Question, Database]]:
+def _draw(items: list[tuple[Question, Database]], count: int, seed: int, skip: int) -> list[tuple[Question, Database]]:
     """`count` items of a fixed shuffle, from position `skip` on; from the start again where it ends."""
     shuffled = random.Random(seed).sample(items, len(items))
     return [shuffled[(skip + number) % len(shuffled)] for number in range(min(count, len(shuffled)))]

@@ -95,9 +95,10 @@ class Watch(TrainerCallback):
     ) -> None:
         """Write one row; a loss that is no number ends the run."""
         numbers = {key: value for key, value in (logs or {}).items() if isinstance(value, int | float)}
-        if not math.isfinite(numbers.get("loss", 0.0)):
+        broken = next((key for key in ("loss", "grad_norm") if not math.isfinite(numbers.get(key, 0.0))), None)
+        if broken:
             raise PolicyError(
-                f"the loss became {numbers['loss']} at step {state.global_step}",
+                f"{broken} became {numbers[broken]} at step {state.global_step}",
                 file=self._stage.path,
                 fix="Lower the learning rate.",
             )
@@ -107,9 +108,7 @@ class Watch(TrainerCallback):
             self._last = f"{name} {numbers[name]:.3f}" if name in numbers else self._last
             self._tell(state.global_step)
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Check dev where it is due."""
         step = state.global_step
         if self._dev is None or (step % self._every and step < self._total):

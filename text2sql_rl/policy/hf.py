@@ -65,7 +65,8 @@ def make_scratch(size: ScratchPolicy, tokens: Sequence[str], longest: int, seed:
         bos_token_id=None,
     )
     model = LlamaForCausalLM(config)
-    torch.nn.init.normal_(model.get_input_embeddings().weight, std=_EMBEDDING_STD)
+    embedding: Any = model.get_input_embeddings()
+    torch.nn.init.normal_(embedding.weight, std=_EMBEDDING_STD)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -123,6 +124,7 @@ class Policy:
             PolicyError: a prompt is longer than `limits.max_prompt_tokens`.
         """
         ids = [encode(self.tokenizer, prompt, limits.max_prompt_tokens) for prompt in prompts]
+        ends = end_ids(self.model, self.tokenizer)
         order = sorted(range(len(ids)), key=lambda index: (len(ids[index]), index))
         out: list[list[Completion]] = [[] for _ in prompts]
         size = max(1, limits.batch // samples)
@@ -138,7 +140,7 @@ class Policy:
                 max_new_tokens=limits.max_completion_tokens,
             )
             for index, group in zip(chunk, sampled, strict=True):
-                out[index] = [completion(self.tokenizer, prompts[index], style, tokens) for tokens in group]
+                out[index] = [completion(self.tokenizer, prompts[index], style, tokens, ends) for tokens in group]
             if progress is not None:
                 progress(start + len(chunk))
         return out
@@ -173,9 +175,16 @@ def encode(tokenizer: Any, prompt: Prompt, longest: int) -> list[int]:
     return list(ids)
 
 
-def completion(tokenizer: Any, prompt: Prompt, style: Style, tokens: Sequence[int]) -> Completion:
-    """One sampled token sequence -> Completion; it ended by itself when the last token ends a turn."""
-    stopped = bool(tokens) and tokens[-1] == tokenizer.eos_token_id
+def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    """The tokens that end a completion: the tokenizer's, and those the model declares, such as an end of turn."""
+    declared = model.generation_config.eos_token_id
+    more = declared if isinstance(declared, list) else [declared]
+    return tuple(dict.fromkeys(one for one in (tokenizer.eos_token_id, *more) if one is not None))
+
+
+def completion(tokenizer: Any, prompt: Prompt, style: Style, tokens: Sequence[int], ends: Sequence[int]) -> Completion:
+    """One sampled token sequence -> Completion; it ended by itself when its last token is one of `ends`."""
+    stopped = bool(tokens) and tokens[-1] in ends
     raw = tokenizer.decode(tokens, skip_special_tokens=True)
     return Completion(
         question_id=prompt.question_id,
@@ -207,28 +216,33 @@ def sample_ids(
 
     Yields:
         For each prompt, G token id lists without padding, each up to and with the token that ends it.
+
+    Raises:
+        PolicyError: the model's scores are no numbers any more.
     """
     width = max(len(ids) for ids in prompts)
-    pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
+    pad, ends = tokenizer.pad_token_id, end_ids(model, tokenizer)
     device = model.device
     ids = torch.tensor([[pad] * (width - len(p)) + list(p) for p in prompts], device=device)
     mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
     how: dict[str, Any] = {"do_sample": False}
     if temperature > 0:
         how = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
-    config: Any = GenerationConfig(max_new_tokens=max_new_tokens, pad_token_id=pad, eos_token_id=eos, **how)  # type: ignore[no-untyped-call]
+    config: Any = GenerationConfig(max_new_tokens=max_new_tokens, pad_token_id=pad, eos_token_id=list(ends), **how)  # type: ignore[no-untyped-call]
     cache = DynamicCache(config=model.config)
     with torch.inference_mode():
         if width > 1:
             positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, :-1]
-            model(
+            scores = model(
                 input_ids=ids[:, :-1],
                 attention_mask=mask[:, :-1],
                 position_ids=positions,
                 cache=cache,
                 use_cache=True,
                 logits_to_keep=1,
-            )
+            ).logits
+            if not scores.isfinite().all():
+                raise PolicyError("the policy's scores are no numbers any more", fix="Lower the learning rate.")
             cache.batch_repeat_interleave(samples)
         out = model.generate(
             input_ids=ids.repeat_interleave(samples, 0),
@@ -238,4 +252,8 @@ def sample_ids(
         )
     rows = out[:, width:].tolist()
     for start in range(0, len(rows), samples):
-        yield [row[: row.index(eos) + 1] if eos in row else row for row in rows[start : start + samples]]
+        yield [_cut(row, ends) for row in rows[start : start + samples]]
+
+
+def _cut(row: list[int], ends: Sequence[int]) -> list[int]:
+    return next((row[: at + 1] for at, token in enumerate(row) if token in ends), row)

@@ -1,0 +1,273 @@
+"""GRPO: rewards and groups, the rows that teach, what one run changes, and going on after a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="the [train] extra is not installed")
+
+import torch
+from trl import GRPOTrainer
+
+from tests.learn import tiny
+from tests.learn.tiny import LIMITS, FakeDev, Killed, ScriptedJudge, grpo_settings, same, weights
+from text2sql_rl.content import Content
+from text2sql_rl.errors import PolicyError
+from text2sql_rl.group import AdvantageRule, make_group
+from text2sql_rl.judge import Judge
+from text2sql_rl.learn.grpo import DeclaredGRPOTrainer, GroupJudge, Task, make_trainer, train
+from text2sql_rl.learn.watch import DevCheck
+from text2sql_rl.policy.hf import Policy
+from text2sql_rl.records import Completion, Finish, Group, GroupKind
+from text2sql_rl.rollout_log import Lineage, part_path, read_rollouts, write_groups
+from text2sql_rl.runs import StageFolder
+from text2sql_rl.scoring import load_rule
+
+pytestmark = tiny.THIRD_PARTY
+G = 4
+RULE = AdvantageRule("population", floor=0.25)
+Mark = Callable[[Completion], float | None]
+
+
+def grouped(tasks: Sequence[Task], policy: Policy, judge: Any, generations: int = G) -> GroupJudge:
+    return GroupJudge({t.question.id: t for t in tasks}, judge, policy, tiny.style(), RULE, generations)
+
+
+def answer_ids(policy: Policy, task: Task, sql: str) -> list[int]:
+    answer = tiny.style().completion(task.prompt, task.database, sql)
+    assert answer is not None
+    return [*policy.tokenizer(answer)["input_ids"], policy.tokenizer.eos_token_id]
+
+
+# ---- the reward function -------------------------------------------------------------------------------------
+
+
+def test_rewards_come_in_order_with_their_groups(content: Content, model_folder: Path) -> None:
+    policy, (count, names) = Policy(model_folder), tiny.tasks(content, 2)
+    right = "SELECT COUNT(*) FROM horse"
+    good, other = answer_ids(policy, count, right), answer_ids(policy, names, "SELECT horse.name FROM horse")
+    endless = good[:-1] * 4
+    with Judge(load_rule("bound-v1")) as judge:
+        reward = grouped([count, names], policy, judge, generations=2)
+        totals = reward([good, endless, other, good], ["rl-0", "rl-0", "rl-1", "rl-1"], prompts=["ignored"])
+    assert totals == [rollout.reward.total for group in reward.groups for rollout in group.rollouts]
+    assert [group.question_id for group in reward.groups] == ["rl-0", "rl-1"]
+    assert [[one.equivalent for one in group.rollouts] for group in reward.groups] == [[True, False], [True, False]]
+    assert totals[0] == totals[2] == 1.0
+    assert [one.completion.finish for one in reward.groups[0].rollouts] == [Finish.STOP, Finish.LENGTH]
+    assert reward.groups[0].rollouts[0].completion.text == right
+    assert reward.seconds > 0
+
+
+def test_unscored_is_none_and_not_zero(content: Content, model_folder: Path) -> None:
+    policy, tasks = Policy(model_folder), tiny.tasks(content, 1)
+    marks = iter((None, 1.0, 0.0, 1.0))
+    reward = grouped(tasks, policy, ScriptedJudge(lambda _: next(marks)))
+    assert reward([[5], [6], [7], [8]], ["rl-0"] * 4) == [None, 1.0, 0.0, 1.0]
+    assert reward.groups[0].advantages[0] == 0.0
+    assert reward.groups[0].mean == pytest.approx(2 / 3)
+
+
+# ---- the rows that teach -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trainer(content: Content, model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> DeclaredGRPOTrainer:
+    policy, tasks = Policy(model_folder), tiny.tasks(content, 4)
+    made = make_trainer(
+        policy,
+        tasks,
+        grouped(tasks, policy, ScriptedJudge()),
+        grpo_settings(questions_per_step=4),
+        LIMITS,
+        tmp_path_factory.mktemp("trainer"),
+        seed=1,
+    )
+    made.model.train()
+    made.current_gradient_accumulation_steps = 1  # the training loop sets it
+    return made
+
+
+@pytest.fixture(scope="module")
+def block(trainer: DeclaredGRPOTrainer) -> dict[str, Any]:
+    """TRL's output for four groups of four."""
+    torch.manual_seed(4)
+    rows = [row for row in trainer.train_dataset for _ in range(G)]
+    return GRPOTrainer._generate_and_score_completions(trainer, rows)
+
+
+def groups_of(*totals: tuple[float | None, ...]) -> list[Group]:
+    return [
+        make_group([tiny.make_rollout(f"rl-{number}", total) for total in group], RULE)
+        for number, group in enumerate(totals)
+    ]
+
+
+RIGHT, WRONG = (1.0,) * G, (0.0,) * G
+MIXED = groups_of(RIGHT, (1.0, 0.0, None, 0.5), WRONG, (0.0, 0.05, 0.0, 0.0))
+TEACHING = [4, 5, 12, 13, 14, 15]  # 1.0, 0.0 around their mean 0.5; 0.5 and None move nothing
+
+
+def test_exactly_the_rows_that_move_the_policy_stay(trainer: DeclaredGRPOTrainer, block: dict[str, Any]) -> None:
+    kept = trainer._teaching_rows(dict(block), MIXED)
+    assert kept["completion_ids"].equal(block["completion_ids"][TEACHING])
+    assert kept["prompt_ids"].equal(block["prompt_ids"][TEACHING])
+    declared = [value for group in MIXED for value in group.advantages]
+    assert kept["advantages"].tolist() == pytest.approx([declared[row] for row in TEACHING])
+    assert kept["tool_mask"].equal(torch.ones_like(kept["completion_mask"]))
+    assert kept["num_items_in_batch"] == kept["completion_mask"].sum()
+
+
+@pytest.mark.parametrize(("steps", "size"), [(1, 6), (4, 8), (5, 10), (16, 16)])
+def test_fillers_make_equal_steps_and_carry_no_loss(
+    trainer: DeclaredGRPOTrainer, block: dict[str, Any], monkeypatch: pytest.MonkeyPatch, steps: int, size: int
+) -> None:
+    monkeypatch.setattr(trainer.args, "steps_per_generation", steps)
+    kept = trainer._teaching_rows(dict(block), MIXED)
+    assert {len(value) for key, value in kept.items() if key != "num_items_in_batch"} == {size}
+    assert kept["tool_mask"].any(dim=1).tolist() == [True] * 6 + [False] * (size - 6)
+    assert kept["num_items_in_batch"] == (kept["completion_mask"][:6]).sum()
+
+
+def test_with_a_kl_penalty_every_scored_row_stays(
+    trainer: DeclaredGRPOTrainer, block: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer, "beta", 0.1)
+    kept = trainer._teaching_rows(dict(block), MIXED)
+    assert kept["completion_ids"].equal(block["completion_ids"][[row for row in range(16) if row != 6]])
+
+
+def gradients(trainer: DeclaredGRPOTrainer, inputs: dict[str, Any]) -> list[torch.Tensor]:
+    trainer.model.zero_grad()
+    trainer._compute_loss(trainer.model, inputs).backward()
+    return [weight.grad.clone() for weight in trainer.model.parameters()]
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_leaving_rows_out_changes_no_gradient(
+    trainer: DeclaredGRPOTrainer, block: dict[str, Any], monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    """The full block with the declared advantages, under the denominator of the kept rows, gives the same."""
+    monkeypatch.setattr(trainer.args, "steps_per_generation", steps)
+    kept = trainer._teaching_rows(dict(block), MIXED)
+    declared = torch.tensor([value for group in MIXED for value in group.advantages])
+    full = {**block, "advantages": declared, "num_items_in_batch": kept["num_items_in_batch"]}
+    ours, theirs = gradients(trainer, kept), gradients(trainer, full)
+    assert max(gradient.abs().max() for gradient in ours) > 0
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
+
+
+def test_a_block_that_teaches_nothing_has_no_gradient(trainer: DeclaredGRPOTrainer, block: dict[str, Any]) -> None:
+    kept = trainer._teaching_rows(dict(block), groups_of(RIGHT, WRONG, (None,) * G, RIGHT))
+    assert len(kept["completion_ids"]) == 1
+    assert kept["num_items_in_batch"] == 1
+    assert all((gradient == 0).all() for gradient in gradients(trainer, kept))
+
+
+# ---- whole runs ----------------------------------------------------------------------------------------------
+
+
+def run(
+    content: Content,
+    model_folder: Path,
+    folder: Path,
+    *,
+    mark: Mark = tiny.by_chance,
+    die_at: int = 0,
+    dev: Any = None,
+    **changes: Any,
+) -> tuple[Policy, StageFolder, dict[str, Any]]:
+    """Train; `die_at` is the sampled block at which the process ends before the block is logged."""
+    settings = grpo_settings(**changes)
+    policy, stage = Policy(model_folder), StageFolder(folder, 0.0)
+    stage.start()
+
+    def log(step: int, groups: Sequence[Group]) -> None:
+        if step == die_at:
+            raise Killed
+        write_groups(part_path(folder / "rollouts", step), groups, Lineage(run="tiny", stage="grpo"), step=step)
+
+    judge: Any = ScriptedJudge(mark)
+    asked = tiny.tasks(content, settings.steps * settings.questions_per_step)
+    check = dev or DevCheck(tiny.items(content, "dev"), tiny.style(), LIMITS, judge, seed=1)
+    try:
+        result = train(
+            policy, tiny.style(), asked, settings, LIMITS, judge, stage, check, seed=7, log_groups=log
+        )  # fmt: skip
+    except Killed:
+        stage._lock.release()  # as the system does when a process ends
+        raise
+    return policy, stage, result
+
+
+def test_weights_move_when_groups_teach_and_only_then(content: Content, model_folder: Path, tmp_path: Path) -> None:
+    before = weights(Policy(model_folder).model)
+    same_everywhere: Mark = lambda _: 0.05  # noqa: E731
+    still, stage, _ = run(content, model_folder, tmp_path / "still", mark=same_everywhere, steps=2, save_every=2)
+    assert same(before, weights(still.model))
+    (first, *_) = stage.metrics()
+    assert first["groups/all_wrong"] == 1.0
+    moved, _, result = run(content, model_folder, tmp_path / "moved", steps=2)
+    assert not same(before, weights(moved.model))
+    assert result["steps"] == 2
+
+
+def numbers(stage: StageFolder) -> list[dict[str, Any]]:
+    """The measurements that do not tell the time."""
+    timed = ("_s", "time", "_runtime", "per_second")
+    return [{key: value for key, value in row.items() if not key.endswith(timed)} for row in stage.metrics()]
+
+
+@pytest.mark.parametrize(("steps_per_generation", "save_every"), [(1, 2), (2, 1)])
+def test_a_killed_run_goes_on_as_if_it_had_not_been(
+    content: Content, model_folder: Path, tmp_path: Path, steps_per_generation: int, save_every: int
+) -> None:
+    how = {"steps_per_generation": steps_per_generation, "save_every": save_every}
+    whole, whole_stage, whole_result = run(content, model_folder, tmp_path / "whole", **how)
+    with pytest.raises(Killed):
+        run(content, model_folder, tmp_path / "killed", die_at=4 - (steps_per_generation == 2), **how)
+    policy, stage, result = run(content, model_folder, tmp_path / "killed", **how)
+    assert same(weights(whole.model), weights(policy.model))
+    assert result == whole_result
+    assert numbers(stage) == numbers(whole_stage)
+    assert len([row for row in stage.metrics() if "loss" in row]) == 4
+    logs = [read_rollouts(one.path / "rollouts") for one in (stage, whole_stage)]
+    assert [row.raw for row in logs[0]] == [row.raw for row in logs[1]]
+    assert sorted({row.step for row in logs[0]}) == list(range(1, 5, steps_per_generation))
+    assert len(logs[0]) == 4 * 2 * G
+    assert not (stage.path / "trainer").exists()
+    loaded = Policy(stage.path / "checkpoint")
+    assert result["best_step"] in (2, 4)
+    if result["best_step"] == 4:
+        assert same(weights(loaded.model), weights(policy.model))
+
+
+def test_the_best_on_dev_is_kept(content: Content, model_folder: Path, tmp_path: Path) -> None:
+    dev = FakeDev([0.5, 0.75, 0.25, 0.75])
+    policy, stage, result = run(content, model_folder, tmp_path / "run", dev=dev, save_every=1)
+    assert (result["dev_accuracy"], result["best_step"]) == (0.75, 2)
+    assert same(weights(Policy(stage.path / "checkpoint").model), dev.seen[1])
+    assert not same(dev.seen[1], weights(policy.model))
+
+
+def test_metrics_tell_what_the_groups_were(content: Content, model_folder: Path, tmp_path: Path) -> None:
+    _, stage, _ = run(content, model_folder, tmp_path / "run", steps=1, save_every=1)
+    row = next(row for row in stage.metrics() if "loss" in row)
+    logged = read_rollouts(stage.path / "rollouts")
+    assert sum(row[f"groups/{kind.value}"] for kind in GroupKind) == pytest.approx(1.0)
+    assert row["accuracy"] == sum(one.equivalent for one in logged) / len(logged)
+    assert row["causes/wrong"] == sum(one.cause == "wrong" for one in logged) / len(logged)
+    assert row["reward"] == pytest.approx(sum(one.total or 0.0 for one in logged) / len(logged))
+    assert row["judge_s"] >= 0
+    assert row["sample_s"] > 0
+
+
+def test_weights_that_blow_up_are_one_clear_error(content: Content, model_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="Lower the learning rate"):
+        run(content, model_folder, tmp_path / "run", learning_rate=1e30, dev=FakeDev([0.0] * 4))
+    assert not (tmp_path / "run" / "done.json").exists()

@@ -1,0 +1,132 @@
+"""What the GRPO trainer takes for granted of TRL: private methods that may move with any release."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="the [train] extra is not installed")
+
+import torch
+from trl import GRPOTrainer
+from trl.trainer.utils import shuffle_sequence_dict, split_tensor_dict
+
+from tests.learn.tiny import LIMITS, THIRD_PARTY, ScriptedJudge, grpo_settings, style, tasks
+from text2sql_rl.content import Content
+from text2sql_rl.group import AdvantageRule, advantages
+from text2sql_rl.learn.grpo import DeclaredGRPOTrainer, GroupJudge, make_trainer
+from text2sql_rl.policy.hf import Policy, encode
+
+pytestmark = THIRD_PARTY
+G = 4
+TRLS_RULE = AdvantageRule("sample", floor=0.0, epsilon=1e-4)
+
+
+@pytest.fixture(scope="module")
+def trainer(content: Content, model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> DeclaredGRPOTrainer:
+    policy, asked = Policy(model_folder), tasks(content, 2)
+    grouped = GroupJudge({t.question.id: t for t in asked}, ScriptedJudge(), policy, style(), TRLS_RULE, G)  # type: ignore[arg-type]
+    made = make_trainer(policy, asked, grouped, grpo_settings(), LIMITS, tmp_path_factory.mktemp("trainer"), seed=1)
+    made.model.train()
+    made.current_gradient_accumulation_steps = 1  # the training loop sets it
+    return made
+
+
+def block(trainer: DeclaredGRPOTrainer) -> list[dict[str, Any]]:
+    """What TRL's sampler gives: each row G times, one after the other."""
+    return [row for row in trainer.train_dataset for _ in range(G)]
+
+
+@pytest.fixture(scope="module")
+def scored(trainer: DeclaredGRPOTrainer) -> dict[str, Any]:
+    """TRL's own output for one block, with TRL's own advantages."""
+    torch.manual_seed(4)
+    trainer.scale_rewards = "group"
+    return GRPOTrainer._generate_and_score_completions(trainer, block(trainer))
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        (
+            "_generate_single_turn",
+            ["self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images"],
+        ),
+        ("_generate_and_score_completions", ["self", "inputs"]),
+        ("_compute_loss", ["self", "model", "inputs"]),
+    ],
+)
+def test_overridden_methods_have_their_signatures(method: str, parameters: list[str]) -> None:
+    assert list(inspect.signature(getattr(GRPOTrainer, method)).parameters) == parameters
+
+
+def test_a_block_is_prompts_in_runs_of_generations(trainer: DeclaredGRPOTrainer) -> None:
+    (first, *_) = iter(trainer.get_train_dataloader())
+    assert [row["question_id"] for row in first] == ["rl-0"] * G + ["rl-1"] * G
+
+
+def test_the_output_has_the_keys_that_are_cut_and_replaced(scored: dict[str, Any]) -> None:
+    rows = {"prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "advantages"}
+    assert set(scored) == {*rows, "num_items_in_batch"}
+    assert all(len(scored[key]) == 2 * G for key in rows)
+    assert scored["num_items_in_batch"].ndim == 0
+    assert scored["num_items_in_batch"] == scored["completion_mask"].sum()
+
+
+def test_the_trainer_reads_the_same_prompt_as_sampling_elsewhere(
+    trainer: DeclaredGRPOTrainer, scored: dict[str, Any], content: Content
+) -> None:
+    prompts = [ids[mask.bool()].tolist() for ids, mask in zip(scored["prompt_ids"], scored["prompt_mask"], strict=True)]
+    expected = [encode(trainer.processing_class, task.prompt, 80) for task in tasks(content, 2)]
+    assert prompts[::G] == expected
+
+
+def test_declared_sample_deviation_is_trls_own(trainer: DeclaredGRPOTrainer, scored: dict[str, Any]) -> None:
+    ours = [value for group in trainer.judge.groups for value in group.advantages]
+    assert len({round(value, 3) for value in ours}) > 2
+    assert ours == pytest.approx(scored["advantages"].tolist(), abs=1e-5)
+    rewards = [rollout.reward.total for group in trainer.judge.groups for rollout in group.rollouts]
+    assert ours == [value for at in (0, G) for value in advantages(rewards[at : at + G], TRLS_RULE)]
+
+
+def test_trainer_attributes(trainer: DeclaredGRPOTrainer) -> None:
+    assert trainer.temperature == LIMITS.temperature
+    assert trainer.max_completion_length == LIMITS.max_completion_tokens
+    assert trainer.num_generations == G
+    assert trainer.beta == 0.0
+    assert trainer.use_vllm is False
+    assert trainer.args.steps_per_generation == 1
+    assert trainer.args.loss_type == "dapo"
+    trainer._metrics["train"]["new"].append(1.0)
+    assert trainer._metrics["train"].pop("new") == [1.0]
+
+
+def test_tool_mask_takes_rows_out_of_the_loss(trainer: DeclaredGRPOTrainer, scored: dict[str, Any]) -> None:
+    """A masked row changes nothing; under dapo the denominator is num_items_in_batch, whatever the mask."""
+    mask = torch.ones_like(scored["completion_mask"])
+    mask[0] = 0
+    with torch.no_grad():
+        masked = trainer._compute_loss(trainer.model, {**scored, "tool_mask": mask})
+        other = scored["advantages"].clone()
+        other[0] += 7.0
+        moved = trainer._compute_loss(trainer.model, {**scored, "advantages": other, "tool_mask": mask})
+        unmasked = trainer._compute_loss(trainer.model, {**scored, "advantages": other})
+        halved = trainer._compute_loss(
+            trainer.model, {**scored, "tool_mask": mask, "num_items_in_batch": 2 * scored["num_items_in_batch"]}
+        )
+    assert moved == masked
+    assert unmasked != masked
+    assert halved == pytest.approx(masked.item() / 2)
+
+
+def test_shuffle_and_split_keep_unknown_keys_in_step() -> None:
+    batch = {"completion_ids": torch.arange(6).unsqueeze(1), "tool_mask": torch.arange(6), "count": torch.tensor(3)}
+    shuffled = shuffle_sequence_dict(batch)
+    assert sorted(shuffled["tool_mask"].tolist()) == list(range(6))
+    assert shuffled["completion_ids"].squeeze(1).equal(shuffled["tool_mask"])
+    first, second = split_tensor_dict(shuffled, 2)
+    assert torch.cat([first["tool_mask"], second["tool_mask"]]).equal(shuffled["tool_mask"])
+    assert first["count"] == second["count"] == 3
