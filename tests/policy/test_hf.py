@@ -38,9 +38,7 @@ TEXTS = ("how many W1 <sql>", "W1 C1 <i> <ask> how many how many W1 <sql>", "how
 
 def test_greedy_with_a_shared_prompt_equals_plain_generate(policy: Policy) -> None:
     ids = [policy.tokenizer(text)["input_ids"] for text in TEXTS]
-    shared = list(
-        sample_ids(policy.model, policy.tokenizer, ids, samples=3, temperature=0.0, max_new_tokens=6)
-    )
+    shared = list(sample_ids(policy.model, policy.tokenizer, ids, samples=3, temperature=0.0, max_new_tokens=6))
     for alone, group in zip(ids, shared, strict=True):
         plain = policy.model.generate(torch.tensor([alone]), max_new_tokens=6, do_sample=False)[0, len(alone) :]
         assert group == [plain.tolist()] * 3
@@ -62,7 +60,9 @@ def test_a_seed_repeats_and_order_is_kept(policy: Policy) -> None:
     assert first == policy.sample(prompts(*TEXTS), style, LIMITS, samples=2, seed=5)
     assert first != policy.sample(prompts(*TEXTS), style, LIMITS, samples=2, seed=6)
     assert [[one.question_id for one in group] for group in first] == [["0"] * 2, ["1"] * 2, ["2"] * 2, ["3"] * 2]
-    assert all(one.finish is Finish.LENGTH and one.tokens == 8 for group in first for one in group if "<eos>" not in one.raw)
+    assert all(
+        one.finish is Finish.LENGTH and one.tokens == 8 for group in first for one in group if "<eos>" not in one.raw
+    )
 
 
 def test_a_long_prompt_is_refused_not_cut(policy: Policy) -> None:
@@ -82,7 +82,8 @@ def test_a_turns_end_that_the_model_declares_ends_a_completion(folder: Path) -> 
     sampled = policy.sample(prompts(TEXTS[1]), SlotStyle(["how", "many"]), LIMITS, samples=200, seed=1)[0]
     ended = [one for one in sampled if "many" in one.raw.split()]
     assert ended
-    assert all(one.raw.split().index("many") == one.tokens - 1 and one.finish is Finish.STOP for one in ended)
+    assert all(one.raw.split().index("many") == len(one.raw.split()) - 1 for one in ended)
+    assert {one.finish for one in ended} == {Finish.STOP}
 
 
 def test_a_model_that_has_blown_up_is_one_clear_error(folder: Path) -> None:
