@@ -62,5 +62,14 @@ def load(folder: Path, dtype: str) -> tuple[Policy, Style]:
 
 def newest_state(folder: Path) -> Path | None:
     """The newest complete state a trainer left in `folder` (checkpoint-STEP), or None."""
-    states = [path for path in folder.glob("checkpoint-*") if (path / "trainer_state.json").is_file()]
+    states = [path for path in folder.glob("checkpoint-*") if _is_whole(path / "trainer_state.json")]
     return max(states, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def _is_whole(state: Path) -> bool:
+    """A trainer writes this file last, so a kill leaves it absent or cut off."""
+    try:
+        json.loads(state.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return True

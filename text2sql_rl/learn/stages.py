@@ -206,11 +206,12 @@ def _fine_tune(
         augment=config.sft.augment,
         curriculum=curriculum,
     )
+    left_out = [pair.question.id for pair in unexpressed(pairs, style)]
     result = fine_tune(policy, style, rows, schedule, stage, dev, _lora(config))
     return {
         **result,
         "pairs": len(pairs),
-        "unexpressed": [pair.question.id for pair in unexpressed(pairs, style)],
+        "unexpressed": left_out,
         "databases": sorted({pair.database.name for pair in pairs}),
         "summary": f"dev {result['dev_accuracy']:.1%} at step {result['best_step']} of {result['steps']}",
     }

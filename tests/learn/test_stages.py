@@ -1,0 +1,224 @@
+"""The stages of a run: what they may read, what they choose, and all of them one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="the [train] extra is not installed")
+
+from tests.learn import tiny
+from tests.learn.tiny import make_rollout
+from text2sql_rl.config import RunConfig
+from text2sql_rl.content import Content
+from text2sql_rl.errors import DataError, LeakError
+from text2sql_rl.group import AdvantageRule, make_group
+from text2sql_rl.learn import stages
+from text2sql_rl.learn.checkpoints import load
+from text2sql_rl.questions import QuestionSet
+from text2sql_rl.records import Group, Question
+from text2sql_rl.rollout_log import read_rollouts
+from text2sql_rl.runs import RunFolder
+
+pytestmark = tiny.THIRD_PARTY
+CHAIN = ("base", "sft", "difficulty", "warmup", "difficulty_warm", "grpo", "control")
+CONFIG: dict[str, Any] = {
+    "name": "tiny",
+    "seed": 1,
+    "prompt_style": "slot",
+    "policy": {"kind": "scratch", "hidden_size": 32, "layers": 1, "heads": 2},
+    "sampling": {"max_prompt_tokens": 80, "max_completion_tokens": 8, "batch": 64},
+    "judge": {"rule": "bound-v1"},
+    "sft": {"steps": 4, "batch": 4, "learning_rate": 0.02, "eval_every": 2, "patience": 3, "augment": True},
+    "difficulty": {"questions": 3, "samples": 2, "low": -1, "high": 1},
+    "warmup": {"steps": 2, "batch": 4, "learning_rate": 0.01, "per_question": 2},
+    "grpo": {
+        "steps": 2,
+        "questions_per_step": 2,
+        "generations": 2,
+        "learning_rate": 0.001,
+        "advantage": {"scale": "population", "floor": 0.25},
+        "save_every": 1,
+    },
+    "control": {"steps": 2, "learning_rate": 0.01},
+    "evaluate": {"roles": ["heldout"], "samples": 1},
+}
+
+
+def with_role(content: Content, role: str, questions: Sequence[Question]) -> Content:
+    return Content(content.store, QuestionSet({**content.questions.by_role, role: tuple(questions)}))
+
+
+# ---- what may be read ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["sft", "rl", "dev"])
+def test_a_heldout_question_in_any_training_set_is_refused(content: Content, role: str) -> None:
+    stray = content.questions.role("heldout")[0]
+    assert len(stages._role(content, role)) == len(content.questions.role(role))
+    with pytest.raises(LeakError, match=f"{role}: held-out question heldout-0"):
+        stages._role(with_role(content, role, [*content.questions.role(role), stray]), role)
+    with pytest.raises(LeakError):
+        stages._role(content, "heldout")
+
+
+def test_an_empty_set_is_one_clear_error(content: Content) -> None:
+    with pytest.raises(DataError, match="'rl' is empty"):
+        stages._role(with_role(content, "rl", []), "rl")
+
+
+def test_the_vocabulary_reads_no_gold_but_sfts(content: Content) -> None:
+    words, answers = stages._vocabulary(content)
+    assert set(words) <= {"how", "many", "are", "there", "list", "the", "of", "every", "what", "is", "highest"}
+    assert {"many", "highest"} <= set(words)
+    assert {"SELECT", "COUNT", "*"} <= set(answers)
+    assert "MAX" not in answers  # only an rl gold has it
+    blind = content
+    for role in ("rl", "dev", "heldout"):
+        hidden = [dataclasses.replace(one, gold_sql="SELECT hidden") for one in content.questions.role(role)]
+        blind = with_role(blind, role, hidden)
+    assert stages._vocabulary(blind) == (words, answers)
+
+
+# ---- what is chosen ------------------------------------------------------------------------------------------
+
+
+def group(question_id: str, *answers: tuple[str | None, float | None]) -> Group:
+    rollouts = [make_rollout(question_id, total, sql=sql) for sql, total in answers]
+    return make_group(rollouts, AdvantageRule("none", 0.0))
+
+
+def test_solved_takes_distinct_matching_candidates_the_most_frequent_first(content: Content) -> None:
+    by_id = {question.id: (question, database) for question, database in tiny.items(content, "rl")}
+    groups = [
+        group("rl-0", ("b", 1.0), ("a", 1.0), ("b", 1.0), ("c", 0.0), ("c", 0.0), ("c", 0.0), ("d", 1.0)),
+        group("rl-1", ("x", 0.05), (None, 0.0), ("y", None)),
+        group("rl-2", ("z", 1.0)),
+    ]
+    solved = stages._solved(groups, by_id, most=2)
+    assert [(pair.question.id, pair.sql) for pair in solved] == [("rl-0", "b"), ("rl-0", "a"), ("rl-2", "z")]
+    assert [pair.database.name for pair in solved] == ["stable"] * 3
+    assert len(stages._solved(groups, by_id, most=9)) == 4
+
+
+def test_drawn_questions_are_fixed_and_go_on_where_the_last_draw_ended(content: Content) -> None:
+    pairs = tiny.items(content, "rl")
+
+    def draw(count: int, seed: int = 1, skip: int = 0) -> list[str]:
+        return [question.id for question, _ in stages._draw(pairs, count, seed, skip)]
+
+    assert draw(4) == draw(4)
+    assert sorted(draw(4)) == ["rl-0", "rl-1", "rl-2", "rl-3"]
+    assert len({tuple(draw(4, seed)) for seed in range(6)}) > 1
+    assert draw(2) + draw(2, skip=2) == draw(4)
+    assert draw(3, skip=3) == [draw(4)[3], *draw(4)[:2]]  # from the start again
+    assert len(draw(99)) == 4
+
+
+def test_training_order_takes_each_question_equally_often() -> None:
+    kept = [f"q{number}" for number in range(5)]
+    order = stages._order(kept, 13, seed=1)
+    assert len(order) == 13
+    assert sorted(order[:5]) == sorted(order[5:10]) == kept
+    assert len(set(order[10:])) == 3
+    assert order == stages._order(kept, 13, seed=1)
+    assert order != stages._order(kept, 13, seed=2)
+
+
+def test_an_empty_band_is_one_clear_error() -> None:
+    with pytest.raises(DataError, match=r"no question lies in the band.*Widen the band"):
+        stages._order([], 4, seed=1)
+
+
+# ---- the whole chain -----------------------------------------------------------------------------------------
+
+
+def open_run(root: Path, folder: Path, **changes: Any) -> tuple[RunConfig, RunFolder]:
+    config = RunConfig.model_validate({**CONFIG, **changes})
+    run = RunFolder(folder / config.name)
+    run.create_or_open(config.model_dump(mode="json"))
+    return config, run
+
+
+@pytest.fixture(scope="module")
+def chain(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, RunFolder]:
+    config, run = open_run(root, tmp_path_factory.mktemp("runs"))
+    for name in CHAIN:
+        getattr(stages, name)(config, run)
+    return config, run
+
+
+def test_every_stage_of_the_chain_is_done(chain: tuple[RunConfig, RunFolder]) -> None:
+    _, run = chain
+    assert all(run.stage(name).is_done() for name in CHAIN)
+    results = {name: run.stage(name).result() for name in CHAIN}
+    assert results["sft"]["pairs"] == 2
+    assert results["sft"]["unexpressed"] == []
+    assert (results["difficulty"]["questions"], results["difficulty"]["samples"]) == (3, 2)
+    assert set(results["difficulty"]["kept_ids"]) <= {f"rl-{number}" for number in range(4)}
+    assert results["warmup"]["labelled_pairs"] == 2
+    assert results["warmup"]["pairs"] == 2 + results["warmup"]["old_policy_pairs"]
+    assert [results[name]["steps"] for name in ("sft", "warmup", "grpo", "control")] == [4, 2, 2, 2]
+    for name in ("sft", "warmup", "grpo", "control"):
+        assert 0.0 <= results[name]["dev_accuracy"] <= 1.0
+        assert load(run.stage(name).path / "checkpoint", "float32")[1].name == "slot"
+
+
+def test_a_heldout_database_appears_nowhere(chain: tuple[RunConfig, RunFolder]) -> None:
+    _, run = chain
+    for name in CHAIN:
+        assert set(run.stage(name).result()["databases"]) <= {"stable"}
+    logged = [row for name in CHAIN for row in read_rollouts(run.stage(name).path / "rollouts")]
+    assert {row.database for row in logged} == {"stable"}
+    texts = [path.read_text(errors="replace") for path in run.path.rglob("*.json*") if path.name != "run.json"]
+    assert len(texts) > 20
+    assert not any("heldout-" in text or "orchard" in text for text in texts)
+
+
+def test_every_rollout_tells_where_it_comes_from(chain: tuple[RunConfig, RunFolder]) -> None:
+    config, run = chain
+    sizes = {"difficulty": 3 * 2, "difficulty_warm": 3 * 2, "grpo": 2 * 2 * 2}
+    sources = {"difficulty": "sft", "difficulty_warm": "warmup", "grpo": "warmup"}
+    for name, size in sizes.items():
+        rows = read_rollouts(run.stage(name).path / "rollouts")
+        assert len(rows) == size
+        for row in rows:
+            assert (row.run, row.stage, row.checkpoint, row.role) == ("tiny", name, sources[name], "rl")
+            assert len(row.prompt_sha256) == len(row.instance_sha256) == len(row.rule_sha256) == 64
+            assert json.loads(row.sampling)["max_completion_tokens"] == config.sampling.max_completion_tokens
+            assert row.gold_sql
+
+
+def test_a_stage_begun_again_measures_no_chunk_twice(
+    root: Path, chain: tuple[RunConfig, RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, run = chain
+    stage = run.stage("difficulty")
+    before = stage.result()
+    (stage.path / "done.json").unlink()  # as if killed between its last chunk and its end
+    monkeypatch.setattr(stages.Policy, "sample", lambda *_, **__: pytest.fail("sampled again"))
+    stages.difficulty(config, run)
+    after = run.stage("difficulty").result()
+    del before["seconds"], after["seconds"]
+    assert after == before
+
+
+def test_the_same_config_gives_the_same_run(root: Path, chain: tuple[RunConfig, RunFolder], tmp_path: Path) -> None:
+    _, first = chain
+    config, second = open_run(root, tmp_path)
+    for name in CHAIN[:3]:
+        getattr(stages, name)(config, second)
+        assert load_weights(second, name) == load_weights(first, name)
+    rows = [read_rollouts(run.stage("difficulty").path / "rollouts") for run in (first, second)]
+    assert [row.raw for row in rows[0]] == [row.raw for row in rows[1]]
+    assert second.stage("difficulty").result()["kept_ids"] == first.stage("difficulty").result()["kept_ids"]
+
+
+def load_weights(run: RunFolder, name: str) -> bytes | None:
+    path = run.stage(name).path / "checkpoint" / "model.safetensors"
+    return path.read_bytes() if path.exists() else None
