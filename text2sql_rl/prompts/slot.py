@@ -25,7 +25,7 @@ from text2sql_rl.prompts.linking import Lexicon, Mention, build_lexicon, link, n
 from text2sql_rl.prompts.slot_sql import from_slots, identifier, joins, to_slots
 from text2sql_rl.records import Column, Database, Prompt, Question, Table
 
-_POOL = {"T": 8, "C": 48, "V": 8, "N": 8, "D": 6}
+_POOL = {"T": 8, "C": 32, "V": 8, "N": 8, "D": 6}
 _MARKS = ("|", "~", "[", "]", "@", "<ask>", "<sql>", *(f"<{kind}>" for kind in "kfirtdbx"))
 _VALUES_PER_COLUMN = 2_000
 

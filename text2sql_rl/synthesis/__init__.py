@@ -62,7 +62,7 @@ def synthesize(
     Raises:
         DataError: an unknown shape, or a file that is no database.
     """
-    chosen = _chosen(shapes)
+    chosen = chosen_shapes(shapes)
     r = Random(f"{seed} {database.name} {role}")
     found: list[Question] = []
     with bench(database) as proof:
@@ -100,7 +100,7 @@ def synthesize_to_file(
         DataError: no database, an unknown shape, a bad database, or databases that do not hold so many questions.
         RunError: `out` cannot be written.
     """
-    _chosen(shapes)
+    chosen_shapes(shapes)
     if not names or count < 1:
         raise DataError("needs at least one database and a count of one or more", file=out)
     split = Split(out.parent.name) if out.parent.name in {s.value for s in Split} else Split.TRAIN
@@ -141,7 +141,12 @@ def synthesize_to_file(
     return len(lines)
 
 
-def _chosen(names: Sequence[str]) -> list[Shape]:
+def chosen_shapes(names: Sequence[str]) -> list[Shape]:
+    """The shapes of these names, or all of them.
+
+    Raises:
+        DataError: an unknown name.
+    """
     known = {shape.name: shape for shape in SHAPES}
     unknown = [name for name in names if name not in known]
     if unknown:

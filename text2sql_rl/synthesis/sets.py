@@ -21,11 +21,10 @@ from text2sql_rl.databases import DatabaseStore
 from text2sql_rl.errors import DataError
 from text2sql_rl.questions import dump_line, load_file
 from text2sql_rl.records import Question, Split
-from text2sql_rl.synthesis import Maker, Wording, gist, write_lines
+from text2sql_rl.synthesis import Maker, Wording, chosen_shapes, gist, write_lines
 from text2sql_rl.synthesis.bench import bench
 from text2sql_rl.synthesis.profile import profile
 from text2sql_rl.synthesis.shape import Shape
-from text2sql_rl.synthesis.shapes import SHAPES
 
 
 class SetPlan(BaseModel):
@@ -41,12 +40,13 @@ class SetPlan(BaseModel):
 
 
 class Recipe(BaseModel):
-    """Groups of database names, and the sets made from them in this order."""
+    """Groups of database names, and the sets made from them in this order, of these shapes only (of all when empty)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     seed: int
     groups: dict[str, tuple[str, ...]]
+    shapes: tuple[str, ...] = ()
     sets: tuple[SetPlan, ...]
 
 
@@ -80,6 +80,7 @@ def write_sets(store: DatabaseStore, out: Path, recipe: Recipe) -> dict[str, int
         DataError: an unknown or bad database, or databases that do not hold so many questions.
         OSError: `out` cannot be written.
     """
+    shapes = chosen_shapes(recipe.shapes)
     made: dict[str, list[Question]] = {}
     made_here = {plan.file for plan in recipe.sets}
     others = [p for p in sorted(out.glob("*/*.jsonl")) if p.relative_to(out).as_posix() not in made_here]
@@ -94,19 +95,19 @@ def write_sets(store: DatabaseStore, out: Path, recipe: Recipe) -> dict[str, int
                 makers.append(Maker(profile(database), proof, r, gists))
             for plan in recipe.sets:
                 if plan.group == group:
-                    made[plan.file] = _one_set(plan, makers, r)
+                    made[plan.file] = _one_set(plan, shapes, makers, r)
     for file, questions in made.items():
         (out / file).parent.mkdir(parents=True, exist_ok=True)
         write_lines(out / file, [dump_line(q) for q in questions])
     return {file: len(questions) for file, questions in made.items()}
 
 
-def _one_set(plan: SetPlan, makers: list[Maker], r: Random) -> list[Question]:
+def _one_set(plan: SetPlan, shapes: list[Shape], makers: list[Maker], r: Random) -> list[Question]:
     questions: list[Question] = []
-    usual = list(SHAPES)
+    usual = shapes
     if plan.rare_each is not None:
-        usual = [shape for shape in SHAPES if not shape.rare]
-        rare = [shape for shape in SHAPES if shape.rare for _ in range(plan.rare_each)]
+        usual = [shape for shape in shapes if not shape.rare]
+        rare = [shape for shape in shapes if shape.rare for _ in range(plan.rare_each)]
         questions = _spread(rare, makers, len(rare), plan.wording, r)
     used = Counter(q.database for q in questions)
     questions += _spread(usual, makers, plan.count - len(questions), plan.wording, r, used=used, rounds=None)
