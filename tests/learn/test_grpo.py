@@ -267,6 +267,13 @@ def test_metrics_tell_what_the_groups_were(content: Content, model_folder: Path,
     assert row["sample_s"] > 0
 
 
+def test_a_kl_penalty_is_to_the_policy_it_started_from(content: Content, model_folder: Path, tmp_path: Path) -> None:
+    _, stage, _ = run(content, model_folder, tmp_path / "run", beta=0.1, steps=3, learning_rate=0.05)
+    penalties = [row["kl"] for row in stage.metrics() if "kl" in row]
+    assert penalties[:2] == [0.0, 0.0]  # the rate rises from 0, so the first step moves nothing
+    assert penalties[2] > 0
+
+
 def test_weights_that_blow_up_are_one_clear_error(content: Content, model_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="Lower the learning rate"):
         run(content, model_folder, tmp_path / "run", learning_rate=1e30, dev=FakeDev([0.0] * 4))

@@ -6,7 +6,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -131,6 +131,12 @@ class ScriptedJudge:
         self.mark = mark
         self.judged: list[str] = []
         self.environment = {"engine": "scripted", "limits_sha256": "0"}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close."""
 
     def judge(self, answers: Sequence[tuple[Question, Database, Completion]]) -> tuple[Rollout, ...]:
         self.judged += [question.id for question, _, _ in answers]

@@ -41,7 +41,9 @@ def save_model(model: Any, tokenizer: Any, style: Style, folder: Path) -> None:
     """Write a checkpoint so that it is either complete or absent."""
     temporary = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(temporary, ignore_errors=True)
-    model.save_pretrained(temporary)
+    # GRPO with a KL penalty holds a second adapter, the policy it started from.
+    own = {"selected_adapters": [model.active_adapter]} if hasattr(model, "peft_config") else {}
+    model.save_pretrained(temporary, **own)
     tokenizer.save_pretrained(temporary)
     save_style(style, temporary)
     if folder.exists():
