@@ -182,10 +182,10 @@ def test_empty_and_views(desk: Desk) -> None:
 
 
 def test_batches_keep_their_order_and_the_cache_is_used(desk: Desk) -> None:
-    pairs = [(desk.instance, sql) for sql in ("SELECT 1", "SELECT nope", "SELECT name FROM emp", "SELECT 1")]
+    pairs = [(desk.instance, sql) for sql in ("SELECT 1", "SELECT id FROM emp", "SELECT name FROM emp", "SELECT 1")]
     cache: dict[str, Gold] = {}
     golds = prepare_golds(pairs, desk.sandbox, cache)
-    assert [bool(gold.unverifiable) for gold in golds] == [False, True, False, False]
+    assert [bool(gold.unverifiable) for gold in golds] == [False, False, False, False]
     assert len(cache) == 3
 
     class Closed:
@@ -226,6 +226,58 @@ def test_a_broken_sandbox_never_makes_a_wrong_gold(desk: Desk, after: int) -> No
     sql = "SELECT name FROM emp ORDER BY salary DESC LIMIT 2"
     gold = prepare_golds([(desk.instance, sql)], Failing(desk.sandbox, after))[0]
     assert gold.unverifiable or desk.verdict(gold, sql) == Match.MATCH
+
+
+class Moody:
+    """A sandbox whose runs of one text end as told, in order, before they run as they are."""
+
+    def __init__(self, sandbox: Sandbox, sql: str, ends: Sequence[Outcome | None]) -> None:
+        self.limits, self._sandbox, self._sql, self._ends = sandbox.limits, sandbox, sql, list(ends)
+
+    def run(self, jobs: Sequence[Job]) -> tuple[Execution, ...]:
+        done = list(self._sandbox.run(jobs))
+        for at, job in enumerate(jobs):
+            if job.sql == self._sql and self._ends and (end := self._ends.pop(0)) is not None:
+                done[at] = Execution(outcome=end, reason="not done after 2 s")
+        return tuple(done)
+
+
+@pytest.mark.parametrize("end", [Outcome.TIMEOUT, Outcome.FAULT, Outcome.MEMORY])
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_run_that_the_moment_ended_is_tried_once_more(desk: Desk, end: Outcome, before: int) -> None:
+    sql = "SELECT count(*) FROM emp"
+    gold = prepare_golds([(desk.instance, sql)], Moody(desk.sandbox, sql, [None] * before + [end]))[0]
+    assert (gold.unverifiable, gold.execution.rows) == ("", ((5,),))
+
+
+@pytest.mark.parametrize(
+    ("end", "before", "reason"),
+    [
+        (Outcome.TIMEOUT, 0, "the gold gives no rows (timeout): not done after 2 s"),
+        (Outcome.TIMEOUT, 1, "the gold ran once, and then gave no rows (timeout): not done after 2 s"),
+        (Outcome.FAULT, 0, "the gold gives no rows (fault): not done after 2 s"),
+        (Outcome.FAULT, 1, "the sandbox failed on the gold: not done after 2 s"),
+    ],
+)
+def test_a_gold_that_does_not_end_says_so_and_is_not_kept(desk: Desk, end: Outcome, before: int, reason: str) -> None:
+    sql, cache = "SELECT count(*) FROM emp", dict[str, Gold]()
+    moody = Moody(desk.sandbox, sql, [*[None] * before, end, end])
+    gold = prepare_golds([(desk.instance, sql)], moody, cache)[0]
+    assert (gold.unverifiable, gold.execution.outcome) == (reason, end)
+    assert cache == {}
+    assert prepare_golds([(desk.instance, sql)], desk.sandbox, cache)[0].unverifiable == ""
+    assert len(cache) == 1
+
+
+def test_a_check_that_ran_out_of_time_is_told_and_not_kept(desk: Desk) -> None:
+    sql, cache = "SELECT name FROM emp", dict[str, Gold]()
+    shaken = plan(sql, ("name",)).shaken_sql
+    assert shaken
+    moody = Moody(desk.sandbox, shaken, [Outcome.TIMEOUT] * 2)
+    gold = prepare_golds([(desk.instance, sql)], moody, cache)[0]
+    assert (gold.unverifiable, gold.flags, cache) == ("", ("unsettled",), {})
+    gold = prepare_golds([(desk.instance, sql)], Moody(desk.sandbox, shaken, [Outcome.FAULT] * 2), cache)[0]
+    assert gold.execution.outcome is Outcome.FAULT
 
 
 def test_planning_never_raises() -> None:

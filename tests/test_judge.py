@@ -83,7 +83,7 @@ SCRIPT = {
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     """A scripted sandbox; golds are what the script says, without the checks of the real preparation."""
 
-    def prepare(pairs: Sequence[tuple[Instance, str]], sandbox: Script) -> tuple[Gold, ...]:
+    def prepare(pairs: Sequence[tuple[Instance, str]], sandbox: Script, kept: None) -> tuple[Gold, ...]:
         executions = sandbox.run([Job(instance, sql) for instance, sql in pairs])
         return tuple(
             Gold(sql=sql, execution=one, unverifiable="" if one.outcome is Outcome.ROWS else "the gold fails")
@@ -170,6 +170,26 @@ def test_only_matching_candidates_run_on_the_other_instances(script: Script) -> 
 def test_a_gold_that_cannot_judge_other_rows_leaves_them_out(script: Script) -> None:
     script.script[1, GOLD] = Execution(outcome=Outcome.ERROR, reason="division by zero")
     assert judged(script, "SELECT c FROM t")[0].equivalent
+
+
+def test_other_rows_on_which_the_gold_gives_nothing_prove_nothing(script: Script) -> None:
+    script.script[1, GOLD] = rows()
+    script.script[1, "SELECT c FROM t"] = rows(7)
+    assert judged(script, "SELECT c FROM t")[0].equivalent
+
+
+def test_an_answer_of_constants_is_typed_in_although_it_reads_a_table(script: Script) -> None:
+    script.script[0, "SELECT 1 FROM t UNION ALL SELECT 2 FROM t"] = rows(1, 2)
+    rollout = judged(script, "SELECT 1 FROM t UNION ALL SELECT 2 FROM t", instances=1)[0]
+    assert (rollout.cause, rollout.equivalent) == ("constant", False)
+    assert rescore(rollout, RULE) == rollout.reward
+
+
+def test_a_judge_keeps_its_golds_in_a_folder(real: Database, tmp_path: Path) -> None:
+    with Judge(RULE, cache=tmp_path) as judge:
+        first = judge.prepare([(question("SELECT name FROM singer"), real)])["q1"]
+    with Judge(RULE, sandbox=Script({}), cache=tmp_path) as judge:
+        assert judge.prepare([(question("SELECT name FROM singer"), real)])["q1"] == first
 
 
 def test_nothing_repeatable_runs_twice(script: Script) -> None:

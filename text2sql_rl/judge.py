@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -23,7 +24,8 @@ from text2sql_rl import __version__
 from text2sql_rl.compare import compare, overall
 from text2sql_rl.errors import RunError, SandboxError
 from text2sql_rl.extract import extract
-from text2sql_rl.gold import prepare_golds
+from text2sql_rl.gold import GoldCache, prepare_golds
+from text2sql_rl.instances import fair
 from text2sql_rl.records import (
     Candidate,
     Completion,
@@ -83,7 +85,13 @@ class Judge:
     """Judges completions under one rule and one set of limits. A context manager: it owns sandbox workers."""
 
     def __init__(
-        self, rule: Rule, limits: Limits | None = None, workers: int = 1, *, sandbox: Runner | None = None
+        self,
+        rule: Rule,
+        limits: Limits | None = None,
+        workers: int = 1,
+        *,
+        sandbox: Runner | None = None,
+        cache: Path | None = None,
     ) -> None:
         """Open the sandbox.
 
@@ -92,11 +100,13 @@ class Judge:
             limits: what one statement may use; the sandbox's defaults when left out.
             workers: sandbox processes; raise it with the processor cores.
             sandbox: another runner instead of a sandbox of its own; closed with the judge.
+            cache: a folder where prepared golds are kept for other runs, see `gold.GoldCache`.
         """
         self.rule, self.limits = rule, limits or Limits()
         self._sandbox: Runner = sandbox if sandbox is not None else Sandbox(self.limits, workers)
         self._executions: OrderedDict[tuple[str, str], Execution] = OrderedDict()
         self._golds: OrderedDict[tuple[str, str], Gold] = OrderedDict()
+        self._kept = GoldCache(cache) if cache is not None else None
         self._recent_faults: list[bool] = []
 
     def __enter__(self) -> Self:
@@ -169,7 +179,7 @@ class Judge:
         for case, execution in zip(runnable, executions, strict=True):
             pair = (id(case.gold), id(execution))
             if pair not in verdicts:
-                verdicts[pair] = compare(case.gold, execution)
+                verdicts[pair] = compare(case.gold, execution, case.candidate.sql or "")
             case.execution, case.verdict = execution, verdicts[pair]
             case.equivalent = case.verdict.match is Match.MATCH
 
@@ -177,7 +187,8 @@ class Judge:
         """Take equivalence back from candidates that other rows of the schema tell apart from the gold."""
         matched = [case for case in cases if case.equivalent]
         pairs = [(case, instance) for case in matched for instance in case.database.instances[1:]]
-        golds = self._prepared([(instance, case.question.gold_sql) for case, instance in pairs])
+        others = self._prepared([(instance, case.question.gold_sql) for case, instance in pairs])
+        golds = [fair(case.gold, (other,))[0] for (case, _), other in zip(pairs, others, strict=True)]
         executions = self._run([Job(instance, case.candidate.sql or "") for case, instance in pairs])
         verdicts: dict[int, list[Verdict]] = {id(case): [case.verdict] for case in matched if case.verdict}
         for (case, _), gold, execution in zip(pairs, golds, executions, strict=True):
@@ -219,11 +230,14 @@ class Judge:
     def _prepared(self, pairs: Sequence[tuple[Instance, str]]) -> list[Gold]:
         keys = [(instance.sha256, sql) for instance, sql in pairs]
         missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in self._golds}
-        fresh = dict(zip(missing, prepare_golds(list(missing.values()), self._sandbox), strict=True)) if missing else {}
+        fresh: dict[tuple[str, str], Gold] = {}
+        if missing:
+            fresh.update(zip(missing, prepare_golds(list(missing.values()), self._sandbox, self._kept), strict=True))
         golds = [fresh[key] if key in fresh else self._golds[key] for key in keys]
         for key, gold in fresh.items():
-            # A gold that failed through the verifier's fault may well run the next time.
-            if gold.execution.outcome in _REPEATABLE:
+            # A gold that failed through the verifier's fault may well run the next time; one that ran out of time
+            # twice would only hold up every batch.
+            if gold.execution.outcome is not Outcome.FAULT:
                 self._golds[key] = gold
         _shrink(self._golds, _CACHED_GOLDS)
         return golds

@@ -7,30 +7,40 @@ although the gold reads its columns. Constants that stand in the gold's own text
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
+
 import sqlglot
 from sqlglot import exp
 
+_LITERAL = re.compile(r"['$0-9]")
 _READS = (exp.Column, exp.Star, exp.AggFunc, exp.Window, exp.Subquery, exp.Query, exp.Columns)
 
 
 def typed_in(sql: str, gold_sql: str) -> bool:
     """True when `sql` answers with constants of its own where `gold_sql` does not."""
-    found = _constants(sql)
-    if not found or _constants(gold_sql):
+    if sql == gold_sql or not _LITERAL.search(sql):
         return False
+    found = _constants(sql)
+    return bool(found) and not _constants(gold_sql) and not found <= _literals(gold_sql)
+
+
+@lru_cache(maxsize=4096)
+def _literals(sql: str) -> frozenset[str]:
     try:
-        known = {node.this for node in sqlglot.parse_one(gold_sql, dialect="duckdb").find_all(exp.Literal)}
+        return frozenset(node.this for node in sqlglot.parse_one(sql, dialect="duckdb").find_all(exp.Literal))
     except (sqlglot.errors.SqlglotError, RecursionError):
-        known = set()
-    return not found <= known
+        return frozenset()
 
 
-def _constants(sql: str) -> set[str]:
+# A policy repeats itself, and so do the questions it is asked.
+@lru_cache(maxsize=4096)
+def _constants(sql: str) -> frozenset[str]:
     """The texts of all literals in the select list when it holds nothing else; empty otherwise."""
     try:
         tree = sqlglot.parse_one(sql, dialect="duckdb")
     except (sqlglot.errors.SqlglotError, RecursionError):
-        return set()
+        return frozenset()
     found: set[str] = set()
     todo: list[exp.Expr] = [tree]
     while todo:
@@ -42,5 +52,5 @@ def _constants(sql: str) -> set[str]:
         elif isinstance(node, exp.Select) and not any(item.find(*_READS) for item in node.selects):
             found |= {literal.this for item in node.selects for literal in item.find_all(exp.Literal)}
         else:
-            return set()
-    return found
+            return frozenset()
+    return frozenset(found)

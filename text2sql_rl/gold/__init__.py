@@ -6,11 +6,16 @@ fails, runs out of time, calls the dice, or whose answer depends on the clock or
 unverifiable, with the reason; where only some columns depend on it, they are `loose`. Every gold that is returned
 as verifiable matches its own execution.
 
+A run that ends by the moment (out of time, out of memory, the sandbox's own fault) is tried once more. A gold whose
+runs still do not end is unverifiable for that reason, and its `execution` is the one that failed: nothing is said
+about its answer. Only what `lasting` tells is kept for other runs.
+
 Flags: empty, tie_cut (LIMIT cuts a tie and the choice shows), unordered_limit (LIMIT without ORDER BY cuts),
 order_unchecked and limit_unchecked (sort keys or ties that could not be shown), clock (reads today's date),
-unordered_aggregate and arbitrary_value (some columns depend on the stored order), constant (reads no table).
+unordered_aggregate and arbitrary_value (some columns depend on the stored order), constant (reads no table),
+unsettled (a check ran out of time or memory, so it proved nothing this time).
 
-Cache: a gold depends on nothing but `gold_key`. Not here: comparison, judging candidates.
+Cache: a gold depends on nothing but `gold_key` (cache.py). Not here: comparison, judging candidates.
 """
 
 from __future__ import annotations
@@ -26,14 +31,17 @@ import duckdb
 
 from text2sql_rl.compare import compare
 from text2sql_rl.compare.cells import token
+from text2sql_rl.gold.cache import GoldCache
 from text2sql_rl.gold.plan import Plan, plan
 from text2sql_rl.records import Execution, Gold, Instance, Match, Outcome
 from text2sql_rl.sandbox import Job, Limits
 
-__all__ = ["gold_key", "prepare_golds"]
+__all__ = ["GoldCache", "gold_key", "lasting", "prepare_golds"]
 
 # Raise it when a gold would be prepared differently from the same inputs.
-_VERSION = 1
+_VERSION = 2
+# Ends that say more about the moment than about the statement.
+_MOMENTARY = (Outcome.TIMEOUT, Outcome.MEMORY, Outcome.FAULT)
 
 
 class Runs(Protocol):
@@ -52,6 +60,11 @@ def gold_key(instance: Instance, sql: str, limits: Limits) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+def lasting(gold: Gold) -> bool:
+    """Whether another run would prepare the same gold: it ran, all its checks ended, and it does not ask the clock."""
+    return gold.execution.outcome is Outcome.ROWS and not {"unsettled", "clock"} & set(gold.flags)
+
+
 def prepare_golds(
     pairs: Sequence[tuple[Instance, str]], sandbox: Runs, cache: MutableMapping[str, Gold] | None = None
 ) -> tuple[Gold, ...]:
@@ -60,17 +73,22 @@ def prepare_golds(
     Args:
         pairs: an instance and the gold SQL to prepare on it.
         sandbox: where they run; under the same limits as the candidates.
-        cache: prepared golds by `gold_key`, read and filled.
+        cache: prepared golds by `gold_key`, read and filled with those that last.
     """
-    cache = {} if cache is None else cache
     keys = [gold_key(instance, sql, sandbox.limits) for instance, sql in pairs]
-    missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in cache}
-    cache.update(zip(missing, _prepare(list(missing.values()), sandbox), strict=True))
-    return tuple(cache[key] for key in keys)
+    known: dict[str, Gold] = {}
+    if cache is not None:
+        known.update((key, gold) for key in dict.fromkeys(keys) if (gold := cache.get(key)) is not None)
+    missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in known}
+    fresh = dict(zip(missing, _prepare(list(missing.values()), sandbox), strict=True))
+    if cache is not None and fresh:
+        cache.update((key, gold) for key, gold in fresh.items() if lasting(gold))
+    known.update(fresh)
+    return tuple(known[key] for key in keys)
 
 
 def _prepare(pairs: Sequence[tuple[Instance, str]], sandbox: Runs) -> list[Gold]:
-    written = sandbox.run([Job(instance, sql) for instance, sql in pairs])
+    written = _run(sandbox, [Job(instance, sql) for instance, sql in pairs])
     plans = [
         plan(sql, execution.columns) if execution.outcome == Outcome.ROWS else Plan()
         for (_, sql), execution in zip(pairs, written, strict=True)
@@ -81,7 +99,7 @@ def _prepare(pairs: Sequence[tuple[Instance, str]], sandbox: Runs) -> list[Gold]
             probes = {"again": sql, "keyed": how.keyed_sql, "shaken": how.shaken_sql}
             probes["calendar"] = _calendar_probe(sql, execution)
             second.extend((at, name, text) for name, text in probes.items() if text)
-    answers = sandbox.run([Job(pairs[at][0], text) for at, _, text in second])
+    answers = _run(sandbox, [Job(pairs[at][0], text) for at, _, text in second])
     seen: list[dict[str, Execution]] = [{} for _ in pairs]
     for (at, name, _), answer in zip(second, answers, strict=True):
         seen[at][name] = answer
@@ -89,6 +107,15 @@ def _prepare(pairs: Sequence[tuple[Instance, str]], sandbox: Runs) -> list[Gold]
         _settled(sql, how, execution, probes)
         for (_, sql), how, execution, probes in zip(pairs, plans, written, seen, strict=True)
     ]
+
+
+def _run(sandbox: Runs, jobs: Sequence[Job]) -> list[Execution]:
+    """Run all; what the moment may have ended runs once more."""
+    ran = list(sandbox.run(jobs))
+    again = [at for at, execution in enumerate(ran) if execution.outcome in _MOMENTARY]
+    for at, execution in zip(again, sandbox.run([jobs[at] for at in again]) if again else (), strict=True):
+        ran[at] = execution
+    return ran
 
 
 def _settled(sql: str, how: Plan, written: Execution, probes: dict[str, Execution]) -> Gold:
@@ -99,9 +126,17 @@ def _settled(sql: str, how: Plan, written: Execution, probes: dict[str, Executio
         return replace(plain, unverifiable=reason)
     if how.volatile:
         return replace(plain, unverifiable=f"the gold is not deterministic ({how.volatile})")
-    if compare(plain, probes["again"]).match != Match.MATCH:
+    fault = next((probe for probe in probes.values() if probe.outcome is Outcome.FAULT), None)
+    if fault is not None:
+        return replace(plain, execution=fault, unverifiable=f"the sandbox failed on the gold: {fault.reason}")
+    if (again := probes["again"]).outcome is not Outcome.ROWS:
+        reason = f"the gold ran once, and then gave no rows ({again.outcome.value}): {again.reason}"
+        return replace(plain, execution=again, unverifiable=reason)
+    if compare(plain, again).match != Match.MATCH:
         return replace(plain, unverifiable="two runs of the gold give different answers")
     flags = [*how.flags]
+    if any(probe.outcome in _MOMENTARY for probe in probes.values()):
+        flags.append("unsettled")
     if not written.rows:
         flags.append("empty")
     if not written.reads_tables:

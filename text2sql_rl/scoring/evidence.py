@@ -65,10 +65,11 @@ def unscored_reason(evidence: Evidence) -> str:
 
 
 def is_constant(evidence: Evidence) -> bool:
-    """Whether the candidate gave rows without reading a table, where the gold reads one."""
-    execution = evidence.execution
-    typed_in = execution is not None and execution.outcome is Outcome.ROWS and not execution.reads_tables
-    return typed_in and evidence.gold.execution.reads_tables
+    """Whether the candidate's rows are typed in where the gold reads a table: it reads none, or only constants."""
+    execution, verdict = evidence.execution, evidence.verdict
+    if execution is None or execution.outcome is not Outcome.ROWS or not evidence.gold.execution.reads_tables:
+        return False
+    return not execution.reads_tables or (verdict is not None and verdict.code == "constant")
 
 
 def is_right(evidence: Evidence) -> bool:
