@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -141,3 +145,30 @@ def test_a_closed_sandbox_says_so(instance: Instance) -> None:
 def test_a_sandbox_without_workers_is_refused() -> None:
     with pytest.raises(SandboxError, match="at least one worker"):
         Sandbox(workers=0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads another process's processor time as Linux gives it")
+def test_a_busy_machine_is_not_the_statements_fault(instance: Instance) -> None:
+    """A worker that is kept from running past its deadline has not used its time up; one that runs has."""
+    with Sandbox(Limits(timeout_s=0.8, grace_s=0.3)) as box:
+        box.run([Job(instance, "SELECT 1")])
+        pid = next(process.pid for process in box._workers.slots if process is not None)
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(2.0, os.kill, (pid, signal.SIGCONT)).start()
+        start = time.monotonic()
+        assert box.run([Job(instance, "SELECT count(*) FROM emp")])[0].rows == ((4,),)
+        assert time.monotonic() - start > 1.5
+        assert box._workers.slots[0] is not None
+        assert box._workers.slots[0].pid == pid
+        assert box.run([Job(instance, BOMBS["recursion"])])[0].outcome is Outcome.TIMEOUT
+
+
+def test_patience_ends(instance: Instance) -> None:
+    with Sandbox(Limits(timeout_s=0.2, grace_s=0.2)) as box:
+        box.run([Job(instance, "SELECT 1")])
+        pid = next(process.pid for process in box._workers.slots if process is not None)
+        os.kill(pid, signal.SIGSTOP)
+        start = time.monotonic()
+        assert box.run([Job(instance, "SELECT count(*) FROM emp")])[0].outcome is Outcome.TIMEOUT
+        assert time.monotonic() - start < 5.0
+        assert box.run([Job(instance, "SELECT count(*) FROM emp")])[0].rows == ((4,),)

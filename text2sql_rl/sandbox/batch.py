@@ -226,6 +226,8 @@ class Batch:
             self._read(slot, process)  # the answer may have come while this side was not looking
             if self._workers.slots[slot] is not process or time.monotonic() <= process.deadline or process.extend():
                 return
+            if process.starved():
+                return
         process.kill()
         if process.phase == "run" and process.jobs:
             limits = self._limits

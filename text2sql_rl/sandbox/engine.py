@@ -64,7 +64,8 @@ def open_instance(path: Path, limits: Limits, locked: bool = True) -> Opened:
 
     Args:
         path: a DuckDB file.
-        limits: memory of the operators; the engine's own clock is set to the deadline as well.
+        limits: memory of the operators; the engine's own clock, which knows no processor time, is set to the end of
+            all patience.
         locked: false leaves only read-only and the memory cap (tests of the other layers).
 
     Raises:
@@ -87,7 +88,7 @@ def open_instance(path: Path, limits: Limits, locked: bool = True) -> Opened:
     tables = connection.execute(_TABLES).fetchall()
     columns = connection.execute(_COLUMNS).fetchall()
     if locked:
-        connection.execute(f"SET GLOBAL max_execution_time = {round(limits.timeout_s * 1000)}")
+        connection.execute(f"SET GLOBAL max_execution_time = {round(limits.patience_s * 1000)}")
         connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
         connection.execute("SET lock_configuration = true")
     names = Names(

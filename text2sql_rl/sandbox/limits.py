@@ -15,8 +15,9 @@ class Limits:
     """What one statement may use.
 
     Args:
-        timeout_s: wall-clock seconds from parsing to the last fetched row; then it is interrupted.
-        grace_s: seconds after `timeout_s` until a worker that ignores the interrupt is killed.
+        timeout_s: wall-clock seconds from parsing to the last fetched row; then it is interrupted. On a machine so busy
+            that the worker got less than half of them in processor time, it is given more, up to `patience_s`.
+        grace_s: seconds after the deadline until a worker that ignores the interrupt is killed.
         memory_mb: megabytes (10^6 bytes) DuckDB's operators may hold. The address space of the worker, which also
             bounds scalar functions and planning, is capped at what it has when ready plus twice this plus 512 MB.
         max_rows: rows of a result; one more is TOO_LARGE.
@@ -30,6 +31,16 @@ class Limits:
     max_rows: int = 20_000
     max_bytes: int = 16 << 20
     max_sql_chars: int = 20_000
+
+    @property
+    def processor_s(self) -> float:
+        """Processor seconds without which a statement is not ended at `timeout_s`."""
+        return self.timeout_s / 2
+
+    @property
+    def patience_s(self) -> float:
+        """Wall-clock seconds after which a statement is ended however little the machine let it run."""
+        return 5 * self.timeout_s
 
     @property
     def address_space_bytes(self) -> int:

@@ -32,6 +32,11 @@ _READ_BYTES = 1 << 20
 _ROOT = Path(__file__).resolve().parents[2]
 
 
+def _clock_of(pid: int) -> int:
+    """Linux's number for the clock of a process's processor time (clock_getcpuclockid)."""
+    return (~pid << 3) | 2
+
+
 def _python_path() -> str:
     """This package's parent, and the user's own libraries where this interpreter uses them."""
     own = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
@@ -58,6 +63,7 @@ class Process:
         self.jobs: deque[int] = deque()
         self.deadline = float("inf")
         self._extended = False
+        self._processor_s = self._last = 0.0
         self._in, self._out = bytearray(), bytearray()
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-s", "-m", "text2sql_rl.sandbox.worker"],
@@ -109,7 +115,32 @@ class Process:
     def restart_clock(self) -> None:
         """The job at the head starts now."""
         self.phase, self._extended = "run", False
-        self.deadline = time.monotonic() + self._limits.timeout_s + self._limits.grace_s if self.jobs else float("inf")
+        self.deadline = float("inf")
+        if self.jobs:
+            now, limits = time.monotonic(), self._limits
+            self.deadline, self._last = (
+                now + limits.timeout_s + limits.grace_s,
+                now + limits.patience_s + limits.grace_s,
+            )
+            self._processor_s = self._used()
+
+    def starved(self) -> bool:
+        """Put the deadline off for a job that the machine has hardly let run; false when it has, or patience ends."""
+        limits = self._limits
+        missing = limits.processor_s * (1 + limits.grace_s / limits.timeout_s) - (self._used() - self._processor_s)
+        now = time.monotonic()
+        if missing <= 0 or now > self._last:
+            return False
+        # Processor time is never faster than the clock.
+        self.deadline = min(now + max(missing, 0.02), self._last)
+        return True
+
+    def _used(self) -> float:
+        """Processor seconds of the worker; as if it had all there are where this system does not tell."""
+        try:
+            return time.clock_gettime(_clock_of(self.pid))
+        except (OSError, OverflowError):
+            return time.monotonic()
 
     def extend(self) -> bool:
         """Once a job, more time for an answer that has begun to arrive; false when there is none to give."""

@@ -38,19 +38,31 @@ _DEPTH = 20_000
 class _Watch:
     """The deadline's clock: a thread that interrupts the running statement until it gives up, and watches the parent.
 
-    An interrupt that arrives before the engine starts is lost, so it is repeated at every tick.
+    An interrupt that arrives before the engine starts is lost, so it is repeated at every tick. The deadline is
+    wall-clock time; a statement that the machine has let run for less than half of it goes on, to the last deadline.
     """
 
     interrupts: bool
     parent: int = field(default_factory=os.getppid)
     cursor: duckdb.DuckDBPyConnection | None = None
     deadline: float = float("inf")
+    last: float = float("inf")
+    processor: float = 0.0
+
+    def begin(self, limits: Limits) -> None:
+        now = time.monotonic()
+        self.last, self.processor = now + limits.patience_s, time.process_time() + limits.processor_s
+        self.deadline = now + limits.timeout_s
+
+    def end(self) -> None:
+        self.cursor, self.deadline = None, float("inf")
 
     def start(self) -> None:
         threading.Thread(target=self._run, daemon=True).start()
 
     def expired(self) -> bool:
-        return time.monotonic() > self.deadline
+        now = time.monotonic()
+        return now > self.deadline and (time.process_time() > self.processor or now > self.last)
 
     def _run(self) -> None:
         while os.getppid() == self.parent:
@@ -113,7 +125,7 @@ class Worker:
 
     def _statement(self, opened: engine.Opened, sql: str) -> tuple[Passage, engine.Run]:
         limit_cpu(2 * (self._limits.timeout_s + self._limits.grace_s) + 5)
-        self._watch.deadline = time.monotonic() + self._limits.timeout_s
+        self._watch.begin(self._limits)
         try:
             passage = self._passage(opened, sql)
         except (MemoryError, duckdb.Error) as error:  # parsing alone has filled the address space, or broken the parser
@@ -129,7 +141,7 @@ class Worker:
         try:
             return passage, engine.run_statement(cursor, sql, self._limits, self._watch.expired)
         finally:
-            self._watch.cursor, self._watch.deadline = None, float("inf")
+            self._watch.end()
             cursor.close()
 
     def _passage(self, opened: engine.Opened, sql: str) -> Passage:
