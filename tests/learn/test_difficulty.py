@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="the [train] extra is not installed")
+pytest.importorskip("trl", reason="the [train] extra is not installed")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -65,8 +65,7 @@ def test_rewards_come_in_order_with_their_groups(content: Content, model_folder:
 
 def test_unscored_is_none_and_not_zero(content: Content, model_folder: Path) -> None:
     policy, tasks = Policy(model_folder), tiny.tasks(content, 1)
-    marks = iter((None, 1.0, 0.0, 1.0))
-    reward = grouped(tasks, policy, ScriptedJudge(lambda _: next(marks)))
+    reward = grouped(tasks, policy, ScriptedJudge(tiny.in_turn(None, 1.0, 0.0, 1.0)))
     assert reward([[5], [6], [7], [8]], ["rl-0"] * 4) == [None, 1.0, 0.0, 1.0]
     assert reward.groups[0].advantages[0] == 0.0
     assert reward.groups[0].mean == pytest.approx(2 / 3)
@@ -207,12 +206,11 @@ def run(
 
 def test_weights_move_when_groups_teach_and_only_then(content: Content, model_folder: Path, tmp_path: Path) -> None:
     before = weights(Policy(model_folder).model)
-    same_everywhere: Mark = lambda _: 0.05  # noqa: E731
-    still, stage, _ = run(content, model_folder, tmp_path / "still", mark=same_everywhere, steps=2, save_every=2)
+    still, stage, _ = run(content, model_folder, tmp_path / "still", mark=tiny.in_turn(0.05), steps=2, save_every=2)
     assert same(before, weights(still.model))
     (first, *_) = stage.metrics()
     assert first["groups/all_wrong"] == 1.0
-    moved, _, result = run(content, model_folder, tmp_path / "moved", steps=2)
+    moved, _, result = run(content, model_folder, tmp_path / "moved", mark=tiny.in_turn(1.0, 0.0, 0.05, 0.0), steps=2)
     assert not same(before, weights(moved.model))
     assert result["steps"] == 2
 
@@ -268,7 +266,8 @@ def test_metrics_tell_what_the_groups_were(content: Content, model_folder: Path,
 
 
 def test_a_kl_penalty_is_to_the_policy_it_started_from(content: Content, model_folder: Path, tmp_path: Path) -> None:
-    _, stage, _ = run(content, model_folder, tmp_path / "run", beta=0.1, steps=3, learning_rate=0.05)
+    mark = tiny.in_turn(1.0, 0.0, 0.05, 0.0)
+    _, stage, _ = run(content, model_folder, tmp_path / "run", mark=mark, beta=0.1, steps=3, learning_rate=0.05)
     penalties = [row["kl"] for row in stage.metrics() if "kl" in row]
     assert penalties[:2] == [0.0, 0.0]  # the rate rises from 0, so the first step moves nothing
     assert penalties[2] > 0

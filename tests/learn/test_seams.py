@@ -14,7 +14,7 @@ import torch
 from trl import GRPOTrainer
 from trl.trainer.utils import shuffle_sequence_dict, split_tensor_dict
 
-from tests.learn.tiny import LIMITS, THIRD_PARTY, ScriptedJudge, grpo_settings, style, tasks
+from tests.learn.tiny import LIMITS, THIRD_PARTY, ScriptedJudge, grpo_settings, in_turn, style, tasks
 from text2sql_rl.content import Content
 from text2sql_rl.group import AdvantageRule, advantages
 from text2sql_rl.learn.grpo import DeclaredGRPOTrainer, GroupJudge, make_trainer
@@ -28,7 +28,8 @@ TRLS_RULE = AdvantageRule("sample", floor=0.0, epsilon=1e-4)
 @pytest.fixture(scope="module")
 def trainer(content: Content, model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> DeclaredGRPOTrainer:
     policy, asked = Policy(model_folder), tasks(content, 2)
-    grouped = GroupJudge({t.question.id: t for t in asked}, ScriptedJudge(), policy, style(), TRLS_RULE, G)  # type: ignore[arg-type]
+    judge: Any = ScriptedJudge(in_turn(1.0, 0.0, 0.05, 0.5, 0.0, 0.0, 1.0, 0.0))
+    grouped = GroupJudge({t.question.id: t for t in asked}, judge, policy, style(), TRLS_RULE, G)
     made = make_trainer(policy, asked, grouped, grpo_settings(), LIMITS, tmp_path_factory.mktemp("trainer"), seed=1)
     made.model.train()
     made.current_gradient_accumulation_steps = 1  # the training loop sets it

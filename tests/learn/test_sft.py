@@ -244,7 +244,7 @@ def test_a_torn_state_is_not_the_newest(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_is_no_number_is_one_clear_error(content: Content, model_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match=r"became nan at step \d+. Lower the learning rate"):
+    with pytest.raises(PolicyError, match=r"loss became nan at step \d+. Lower the learning rate"):
         tune(content, model_folder, tmp_path, None, steps=30, eval_every=30, muon=False, learning_rate=1e30)
     assert not (tmp_path / "done.json").exists()
     assert not (tmp_path / "checkpoint").exists()

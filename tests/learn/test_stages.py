@@ -16,7 +16,7 @@ from tests.learn import tiny
 from tests.learn.tiny import make_rollout
 from text2sql_rl.config import RunConfig
 from text2sql_rl.content import Content
-from text2sql_rl.errors import DataError, LeakError
+from text2sql_rl.errors import ConfigError, DataError, LeakError
 from text2sql_rl.group import AdvantageRule, make_group
 from text2sql_rl.learn import stages
 from text2sql_rl.learn.checkpoints import load
@@ -83,6 +83,19 @@ def test_the_vocabulary_reads_no_gold_but_sfts(content: Content) -> None:
         hidden = [dataclasses.replace(one, gold_sql="SELECT hidden") for one in content.questions.role(role)]
         blind = with_role(blind, role, hidden)
     assert stages._vocabulary(blind) == (words, answers)
+
+
+PRETRAINED = {"kind": "pretrained", "model": "none"}
+
+
+@pytest.mark.parametrize(("style", "policy"), [("ddl", CONFIG["policy"]), ("slot", PRETRAINED)])
+def test_a_style_that_the_policy_cannot_read_is_refused(
+    root: Path, tmp_path: Path, style: str, policy: dict[str, Any]
+) -> None:
+    config, run = open_run(root, tmp_path, prompt_style=style, policy=policy)
+    with pytest.raises(ConfigError, match=f"prompt_style: a {policy['kind']} policy cannot read prompt style {style}"):
+        stages.base(config, run)
+    assert not run.stage("base").path.exists()
 
 
 # ---- what is chosen ------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+import torch
 
 from text2sql_rl.config import Advantage, Grpo, Sampling, ScratchPolicy
 from text2sql_rl.content import Content, open_content
@@ -92,7 +94,11 @@ def open_tiny(root: Path) -> Content:
 def make_policy(folder: Path) -> Policy:
     size = ScratchPolicy(kind="scratch", hidden_size=32, layers=1, heads=2)
     make_scratch(size, [*placeholders(), *WORDS, *SQL], 88, 3, folder)
-    return Policy(folder)
+    policy = Policy(folder)
+    with torch.no_grad():  # an untrained policy repeats its last token; this one says anything
+        policy.model.get_input_embeddings().weight.mul_(0.1)
+    policy.model.save_pretrained(folder)
+    return policy
 
 
 def style() -> SlotStyle:
@@ -117,6 +123,12 @@ def grpo_settings(**changes: Any) -> Grpo:
         "save_every": 2,
     }
     return Grpo(**{**settings, **changes})
+
+
+def in_turn(*rewards: float | None) -> Callable[[Completion], float | None]:
+    """These rewards, again and again, whatever is said."""
+    marks = itertools.cycle(rewards)
+    return lambda _: next(marks)
 
 
 def by_chance(completion: Completion) -> float | None:

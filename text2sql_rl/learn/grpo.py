@@ -15,7 +15,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,9 @@ from text2sql_rl.prompts import Style
 from text2sql_rl.records import Database, Group, GroupKind, Prompt, Question
 from text2sql_rl.runs import StageFolder
 from text2sql_rl.scoring.evidence import STANDINGS
+
+# Gets the step that a sampled block is for, and the block's groups.
+LogGroups = Callable[[int, Sequence[Group]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class DeclaredGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """GRPOTrainer with declared advantages, teaching rows only, and prompts passed once a group."""
 
     judge: GroupJudge
-    log_groups: Any = None
+    log_groups: LogGroups | None = None
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
         if self.use_vllm or not self.model.training:
@@ -180,7 +183,7 @@ def train(
     *,
     seed: int,
     lora: Lora | None = None,
-    log_groups: Any = None,
+    log_groups: LogGroups | None = None,
 ) -> dict[str, Any]:
     """Train with GRPO.
 

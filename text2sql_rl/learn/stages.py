@@ -15,9 +15,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from text2sql_rl.config import PretrainedPolicy, RunConfig, ScratchPolicy
+from text2sql_rl.config import Lora, PretrainedPolicy, RunConfig, ScratchPolicy
 from text2sql_rl.content import Content, open_content
-from text2sql_rl.errors import DataError, LeakError
+from text2sql_rl.errors import ConfigError, DataError, LeakError
 from text2sql_rl.judge import Judge
 from text2sql_rl.learn import difficulty as measuring
 from text2sql_rl.learn import grpo as group_training
@@ -37,6 +37,7 @@ from text2sql_rl.scoring import load_rule
 
 def base(config: RunConfig, run: RunFolder) -> None:
     """The untrained policy: a new one from scratch, or the name of a pretrained one."""
+    _refuse_misfit(config)
     stage = run.stage("base")
     stage.start()
     folder = stage.path / "checkpoint"
@@ -226,6 +227,17 @@ def _schedule(
     return Schedule(steps, batch, rate, rise, every, patience, muon, config.seed + offset)
 
 
+def _refuse_misfit(config: RunConfig) -> None:
+    """A policy from scratch knows the words of the slot style and no others; a pretrained one knows no slots."""
+    style = "slot" if isinstance(config.policy, ScratchPolicy) else "ddl"
+    if config.prompt_style != style:
+        raise ConfigError(
+            f"a {config.policy.kind} policy cannot read prompt style {config.prompt_style}",
+            field="prompt_style",
+            fix=f"Set it to {style}, or change policy.kind.",
+        )
+
+
 def _role(content: Content, role: str) -> list[tuple[Question, Database]]:
     questions = content.questions.role(role)
     for question in questions:
@@ -319,5 +331,5 @@ def _dtype(config: RunConfig) -> str:
     return config.policy.dtype if isinstance(config.policy, PretrainedPolicy) else "float32"
 
 
-def _lora(config: RunConfig) -> Any:
+def _lora(config: RunConfig) -> Lora | None:
     return config.policy.lora if isinstance(config.policy, PretrainedPolicy) else None
