@@ -199,3 +199,59 @@ def test_borders_stand_on_both_sides_of_a_literal() -> None:
     assert {"2.49", "2.50", "2.51"} <= {str(value) for value in around["c"]}
     assert {"2020-02-29", "2020-03-01", "2020-03-02"} <= set(around["d"])
     assert {"go", "xgox"} <= set(around["e"])
+
+
+# ---- columns that copy others -------------------------------------------------------------------------------
+
+COPIES = """
+CREATE TYPE level AS ENUM ('low', 'high');
+CREATE TABLE t(id INTEGER, rank_no INTEGER, d DATE, ts TIMESTAMP, tz TIMESTAMPTZ, written VARCHAR, price DECIMAL(6,2),
+    cost DOUBLE, noisy DOUBLE, one DOUBLE, other DOUBLE, lvl level, lvl_text VARCHAR, flag BOOLEAN, flag_int INTEGER);
+INSERT INTO t VALUES
+    (1, 1, '2024-01-05', '2024-01-05 00:00:00', '2024-01-05 10:00:00+00', '2024-01-05', 1.25, 1.25, 1.2500000000001,
+     3.5, 3.5, 'low', 'low', true, 1),
+    (2, 2, '2024-02-10', '2024-02-10 09:30:00', '2024-02-10 23:30:00+00', '2024-02-10', 7.50, 7.5, 7.5,
+     4.5, 4.5, 'high', 'high', false, 0),
+    (3, 3, NULL, NULL, NULL, NULL, 2.00, 2.0, 2.0, 5.5, 5.5, NULL, NULL, NULL, NULL);
+"""
+SAME = [
+    ("SELECT d FROM t WHERE id = 1", "SELECT ts FROM t WHERE id = 1"),
+    ("SELECT ts FROM t WHERE id = 1", "SELECT d FROM t WHERE id = 1"),
+    ("SELECT d FROM t", "SELECT written FROM t"),
+    ("SELECT price FROM t", "SELECT cost FROM t"),
+    ("SELECT cost FROM t WHERE cost > 2", "SELECT noisy FROM t WHERE noisy > 2.0"),
+    ("SELECT lvl FROM t", "SELECT lvl_text FROM t"),
+    ("SELECT flag FROM t", "SELECT flag_int FROM t"),
+]
+LUCK = [
+    ("SELECT rank_no FROM t", "SELECT id FROM t"),
+    ("SELECT d FROM t WHERE id = 1", "SELECT d FROM t WHERE rank_no = 1"),
+    ("SELECT one FROM t", "SELECT other FROM t"),
+    ("SELECT count(*) FROM t WHERE d > '2024-01-05'", "SELECT count(*) FROM t WHERE tz > '2024-01-31'"),
+]
+
+
+@pytest.fixture(scope="module")
+def copied(desk: Desk) -> Desk:
+    path = desk.folder / "copied.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(COPIES)
+    real = Instance(database="copied", index=0, path=path, sha256=hashlib.sha256(COPIES.encode()).hexdigest())
+    return Desk(real, desk.sandbox, desk.folder)
+
+
+@pytest.mark.parametrize(("gold", "right"), SAME)
+def test_a_copy_in_another_form_is_right(copied: Desk, gold: str, right: str) -> None:
+    assert copied.verdict(gold, right, copied.build(gold)) == Match.MATCH
+
+
+@pytest.mark.parametrize(("gold", "lucky"), LUCK)
+def test_the_same_values_in_the_same_type_are_luck(copied: Desk, gold: str, lucky: str) -> None:
+    assert copied.verdict(gold, lucky, ()) == Match.MATCH
+    assert copied.verdict(gold, lucky, copied.build(gold)) == Match.MISMATCH
+
+
+def test_a_time_of_day_beside_a_date_differs_on_the_real_rows(copied: Desk) -> None:
+    gold = prepare_golds([(copied.real, "SELECT d FROM t WHERE id = 2")], copied.sandbox)[0]
+    verdict = compare(gold, copied.sandbox.run([Job(copied.real, "SELECT ts FROM t WHERE id = 2")])[0])
+    assert (verdict.match, verdict.code, verdict.flags) == (Match.MISMATCH, "values", ("same_day",))

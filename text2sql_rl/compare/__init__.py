@@ -32,7 +32,7 @@ from text2sql_rl.compare.shares import column_share
 from text2sql_rl.compare.typed import typed_in
 from text2sql_rl.records import Execution, Gold, Match, Outcome, Verdict
 
-__all__ = ["compare", "overall"]
+__all__ = ["compare", "overall", "tells"]
 
 _WORDS = {
     Kind.ORDER: "the right rows, but not in the order the gold asks for",
@@ -76,10 +76,18 @@ def overall(verdicts: Sequence[Verdict]) -> Verdict:
     if first.match != Match.MATCH:
         return first
     for verdict in verdicts[1:]:
-        if verdict.match == Match.MISMATCH and "ambiguous" not in verdict.flags:
+        if tells(verdict):
             words = f"right on the real rows only; on other rows of the same schema: {verdict.words}"
             return replace(verdict, words=words, flags=(*verdict.flags, "other_rows"))
     return first
+
+
+def tells(verdict: Verdict) -> bool:
+    """Whether a verdict on other rows tells a candidate from the gold that it matched on the real ones.
+
+    A second defensible reading does not; nor does a time of day beside a date that was midnight on the real rows.
+    """
+    return verdict.match == Match.MISMATCH and not {"ambiguous", "same_day"} & set(verdict.flags)
 
 
 def _matched(gold: Gold, execution: Execution) -> Verdict | None:
@@ -147,6 +155,8 @@ def _mismatched(gold: Gold, execution: Execution) -> Verdict:
     other = doubt(gold, execution, lambda g, e: _accepted(g, e) is not None)
     if other is None:
         return verdict
+    if other.plain:
+        return replace(verdict, flags=(*verdict.flags, other.name))
     return Verdict(
         match=Match.UNVERIFIABLE if other.open else Match.MISMATCH,
         code=other.name if other.open else verdict.code,

@@ -9,6 +9,7 @@ Not here: comparison itself; each reading only recasts both sides and asks for i
 from __future__ import annotations
 
 import base64
+import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,11 +29,15 @@ Recast = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A second reading: its name, its words, and whether the gold itself leaves the answer open."""
+    """A second reading: its name, its words, and whether the gold itself leaves the answer open.
+
+    A `plain` one does not excuse the mismatch; it only names what kind of mismatch it is.
+    """
 
     name: str
     words: str
     open: bool = False
+    plain: bool = False
 
 
 def weakness(gold: Gold) -> tuple[str, ...]:
@@ -135,6 +140,24 @@ def _number_as_text(gold: Gold, execution: Execution, accepts: Accepts) -> Doubt
     return Doubt("number_as_text", "whole numbers against the text that writes them")
 
 
+def _same_day(gold: Gold, execution: Execution, accepts: Accepts) -> Doubt | None:
+    if len(execution.columns) != len(gold.execution.columns) - gold.hidden:
+        return None
+    mixed = [
+        at
+        for at, name in enumerate(execution.types)
+        if family(name) == family(gold.execution.types[at]) == Family.INSTANT
+        and (name.upper() == "DATE") != (gold.execution.types[at].upper() == "DATE")
+    ]
+    if not _recast_agrees(gold, execution, accepts, dict.fromkeys(mixed, _on(datetime.datetime, _date_of))):
+        return None
+    return Doubt("same_day", "the same days, with a time of day on one side", plain=True)
+
+
+def _date_of(cell: datetime.datetime) -> datetime.date:
+    return cell.date()
+
+
 def _swapped(gold: Gold, execution: Execution, accepts: Accepts) -> Doubt | None:
     width = len(gold.execution.columns) - gold.hidden
     pairs = column_pairs(gold, execution)
@@ -158,6 +181,7 @@ READINGS = (
     _struct_columns,
     _blob_text,
     _number_as_text,
+    _same_day,
     _swapped,
 )
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import duckdb
 
-from text2sql_rl.compare import compare
+from text2sql_rl.compare import compare, tells
 from text2sql_rl.errors import DataError
 from text2sql_rl.gold import Runs, prepare_golds
 from text2sql_rl.instances.files import opened, read_sources, write_instance
@@ -32,7 +32,7 @@ from text2sql_rl.sandbox import Job
 __all__ = ["build_instances", "fair", "mutants"]
 
 # Raise it when other rows would be made from the same inputs.
-_VERSION = 1
+_VERSION = 2
 # Candidates go wrong in more ways than mutants do, so a few instances are always kept.
 _FEWEST = 3
 
@@ -154,7 +154,7 @@ def _told(
     told: list[set[tuple[int, int]]] = [set() for _ in instances]
     for (at, pair, _), execution in zip(jobs, sandbox.run([job for _, _, job in jobs]), strict=True):
         verdict = compare(others[at][pair[0]], execution)
-        if verdict.match == Match.MISMATCH and "ambiguous" not in verdict.flags:
+        if tells(verdict):
             told[at].add(pair)
     answers = [sum(not other.unverifiable and _answers(other) for other in row) for row in others]
     return [_Tried(*one) for one in zip(instances, written, map(frozenset, told), answers, strict=True)]

@@ -3,7 +3,7 @@
 In: the real rows of every table and a recipe. Out: other rows, fixed by the seed. Primary keys stay unique,
 foreign keys find their parent, NOT NULL and types hold; the other constraints are the database's to check
 (build.py drops rows it refuses). Values come from the column itself, from near its values, or from the borders the
-golds draw, so an instance stays a plausible database.
+golds draw, so an instance stays a plausible database. What one column copies from another (copies.py) stays a copy.
 Not here: files, SQL.
 """
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from text2sql_rl.instances.copies import copies, names_of
 from text2sql_rl.records import Column, Table
 
 Row = list[Any]
@@ -85,6 +86,7 @@ class Maker:
     made: dict[str, list[Row]] = field(default_factory=dict)
     _columns: dict[str, dict[str, int]] = field(default_factory=dict)
     _turns: dict[str, int] = field(default_factory=dict)
+    _also: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def make(self, source: Source) -> list[Row]:
         """The rows of one table; its foreign keys refer to tables made before, or to itself."""
@@ -96,6 +98,10 @@ class Maker:
             return rows
         bound = {at for key in table.foreign_keys for at in self._positions(table, key.columns)}
         keys = {at for group in source.unique for at in group}
+        copied = copies(table.columns, source.rows, keys | bound)
+        self._also = {
+            column.name: tuple(names_of(copied, table.columns, at)) for at, column in enumerate(table.columns)
+        }
         taken: dict[tuple[int, ...], set[tuple[Any, ...]]] = {group: set() for group in source.unique}
         low, high = self.recipe.rows
         for _ in range(self.draw.randint(low, high)):
@@ -105,6 +111,9 @@ class Maker:
                     row[at] = self._border(column, [other[at] for other in source.rows], row[at])
                 elif at not in bound:
                     row[at] = self._cell(source, column, at, row[at], rows)
+            for copy in copied:
+                cell = row[copy.leader]
+                row[copy.follower] = None if cell is None else copy.write(cell, self.draw)
             if self._bind(source, row) and self._unique(source, row, taken, bound):
                 rows.append(row)
         self.draw.shuffle(rows)
@@ -128,7 +137,8 @@ class Maker:
         return cell
 
     def _border(self, column: Column, own: Sequence[Any], cell: Any) -> Any:
-        around = [value for value in self.borders.get(column.name.lower(), ()) if _fits(value, own)]
+        named = (column.name.lower(), *self._also.get(column.name, ()))
+        around = [value for name in named for value in self.borders.get(name, ()) if _fits(value, own)]
         if around and self.draw.random() < self.recipe.border:
             # In turn rather than by chance, so that every border is stood on before any is stood on twice.
             turn = self._turns[column.name] = self._turns.get(column.name, self.draw.randrange(len(around))) + 1
@@ -236,7 +246,7 @@ def _fits(value: Any, own: Sequence[Any]) -> bool:
     sample = next((cell for cell in own if cell is not None), None)
     if isinstance(value, str):
         if isinstance(sample, datetime.date):
-            return bool(re.match(r"\d{4}-\d{2}-\d{2}", value))
+            return _instant(value) is not None
         return isinstance(sample, str)
     if isinstance(value, datetime.date):
         return isinstance(sample, datetime.date)
@@ -248,4 +258,15 @@ def _like(value: Any, own: Sequence[Any]) -> Any:
     sample = next((cell for cell in own if cell is not None), None)
     if isinstance(sample, int) and isinstance(value, Decimal):
         return int(value)
+    if isinstance(sample, datetime.date) and isinstance(value, str) and (moment := _instant(value)):
+        if not isinstance(sample, datetime.datetime):
+            return moment.date()
+        return moment.replace(tzinfo=sample.tzinfo) if moment.tzinfo is None else moment
     return value
+
+
+def _instant(text: str) -> datetime.datetime | None:
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
