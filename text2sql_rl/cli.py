@@ -277,6 +277,40 @@ def synthesize(
     typer.echo(f"{made} questions: {out}")
 
 
+@app.command()
+def mutants(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A JSONL question file, or the name of a set, e.g. dev.")],
+    instances: Annotated[
+        int, typer.Option(metavar="N", min=0, help="The most counterfactual instances a question gets.")
+    ] = 4,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Only the first N questions; 0 takes all.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the instances; another seed, other rows.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Tell by mutation operator which wrong versions of the golds would still be accepted, and list them."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from text2sql_rl.content import cache_folder, open_content, open_store
+    from text2sql_rl.instances.survivors import find_survivors
+    from text2sql_rl.questions import load_file
+    from text2sql_rl.records import Split
+    from text2sql_rl.sandbox import Sandbox
+
+    is_file = data.endswith(".jsonl")
+    questions = load_file(Path(data), Split.DEV) if is_file else open_content().questions.role(data)
+    questions = questions[:limit] if limit else questions
+    store, screen = open_store(), Console(stderr=True)
+    pairs = [(question, store.get(question.database)) for question in questions]
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as progress, Sandbox() as sandbox:
+        task = progress.add_task("questions", total=len(pairs))
+        found = find_survivors(
+            pairs, cache_folder(), sandbox, most=instances, seed=seed,
+            done=lambda count: progress.update(task, completed=count),
+        )  # fmt: skip
+    typer.echo(_json(found.as_json()) if as_json else "\n".join(found.lines()))
+
+
 # ---- rules and the machine ---------------------------------------------------------------------------------
 
 

@@ -32,11 +32,16 @@ class Content:
         return [(question, self.database(question)) for question in questions]
 
 
-def open_store(root: Path | None = None) -> DatabaseStore:
-    """The databases of the content root; built files lie in $TEXT2SQL_CACHE, or .cache/ of the root."""
+def cache_folder(root: Path | None = None) -> Path:
+    """Where built databases, prepared golds and instances lie: $TEXT2SQL_CACHE, or .cache/ of the root."""
     root = content_root() if root is None else root
-    cache = Path(os.environ.get("TEXT2SQL_CACHE") or root / ".cache")
-    return DatabaseStore(root / "databases", cache / "databases")
+    return Path(os.environ.get("TEXT2SQL_CACHE") or root / ".cache")
+
+
+def open_store(root: Path | None = None) -> DatabaseStore:
+    """The databases of the content root; built files lie in the cache folder."""
+    root = content_root() if root is None else root
+    return DatabaseStore(root / "databases", cache_folder(root) / "databases")
 
 
 def open_content(root: Path | None = None) -> Content:

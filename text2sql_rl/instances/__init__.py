@@ -4,7 +4,8 @@ In: a real instance, the golds asked of it, a sandbox and a folder. Out: the sma
 tells the golds from their mutants (mutants.py), at least `_FEWEST` of them where they can be built. Fixed by the
 real rows, the golds and the seed. Not here: judging candidates.
 
-An instance is used for a gold only where the gold can answer on it: see `fair`.
+An instance is used for a gold only where the gold can answer on it: see `fair`. `with_instances` (store.py) keeps what
+was built between runs; survivors.py reports which mutants are still accepted.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from text2sql_rl.sandbox import Job
 __all__ = ["build_instances", "fair", "mutants"]
 
 # Raise it when other rows would be made from the same inputs.
-_VERSION = 2
+VERSION = 2
 # Candidates go wrong in more ways than mutants do, so a few instances are always kept.
 _FEWEST = 3
 
@@ -71,7 +72,8 @@ def build_instances(
         real: instance 0.
         golds: golds prepared on it; those that are unverifiable there are left out.
         sandbox: where golds and mutants run.
-        folder: where the files go; files of an earlier call with the same inputs are used again.
+        folder: where the files go; files of an earlier call with the same inputs are used again, and those of
+            instances that are not chosen are removed.
         most: the cap.
         seed: other rows for another seed.
 
@@ -86,7 +88,7 @@ def build_instances(
         tables = [source.table for source in sources]
         alive = _survivors(real, judging, [mutants(gold.sql, tables) for gold in judging], sandbox)
         borders = border_values(gold.sql for gold in judging)
-        stamp = json.dumps([_VERSION, duckdb.__version__, real.sha256, sorted(gold.sql for gold in judging), seed])
+        stamp = json.dumps([VERSION, duckdb.__version__, real.sha256, sorted(gold.sql for gold in judging), seed])
 
         def tried(recipes: Sequence[Recipe]) -> list[_Tried]:
             written = {
@@ -102,7 +104,11 @@ def build_instances(
         # NULLs only where nothing else tells a mutant from its gold: they are the least gentle rows.
         if left := _left(alive, found):
             found += tried(_nulls(sources, left))
-    return tuple(replace(one.instance, index=at) for at, one in enumerate(_cover(found, most), 1))
+    chosen = _cover(found, most)
+    for one in found:
+        if one not in chosen:
+            one.instance.path.unlink(missing_ok=True)
+    return tuple(replace(one.instance, index=at) for at, one in enumerate(chosen, 1))
 
 
 def _left(alive: dict[tuple[int, int], str], tried: Sequence[_Tried]) -> list[str]:

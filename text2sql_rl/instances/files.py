@@ -7,7 +7,9 @@ Not here: which rows (rows.py).
 
 from __future__ import annotations
 
+import os
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -59,11 +61,13 @@ def write_instance(
     Raises:
         DataError: the schema cannot be copied or the file not written.
     """
-    partial = target.with_suffix(".partial")
+    partial = target.with_name(f".{target.stem}-{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial.unlink(missing_ok=True)
-        connection.execute(f"ATTACH '{_escaped(partial)}' AS made")
+        connection.execute(
+            f"ATTACH '{_escaped(partial)}' AS made (BLOCK_SIZE 16384)"
+        )  # few rows: a file of some kilobytes
         try:
             connection.execute("COPY FROM DATABASE real TO made (SCHEMA)")
             for source in sources:

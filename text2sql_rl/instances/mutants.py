@@ -8,6 +8,7 @@ Not here: running them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import sqlglot
@@ -35,7 +36,20 @@ _ARITHMETIC: dict[type[exp.Expr], type[exp.Expr]] = {exp.Add: exp.Sub, exp.Sub: 
 Operator = Callable[[exp.Expr, Sequence[Table]], Iterator[exp.Expr | None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A wrong query and the name of the change that made it."""
+
+    operator: str
+    sql: str
+
+
 def mutants(sql: str, tables: Sequence[Table] = (), most: int = 60) -> tuple[str, ...]:
+    """The texts of `named_mutants`."""
+    return tuple(mutant.sql for mutant in named_mutants(sql, tables, most))
+
+
+def named_mutants(sql: str, tables: Sequence[Table] = (), most: int = 60) -> tuple[Mutant, ...]:
     """Up to `most` different mutants of a gold, none equal to it in text; empty when it cannot be parsed.
 
     Args:
@@ -47,17 +61,17 @@ def mutants(sql: str, tables: Sequence[Table] = (), most: int = 60) -> tuple[str
         tree = sqlglot.parse_one(sql, dialect="duckdb")
     except (sqlglot.errors.SqlglotError, RecursionError):
         return ()
-    found: dict[str, None] = {}
-    queues = [_written(tree, operator, tables) for operator in OPERATORS]
+    found: dict[str, str] = {}
+    queues = [(operator.__name__.strip("_"), _written(tree, operator, tables)) for operator in OPERATORS]
     while queues and len(found) < most:
-        for queue in list(queues):
+        for name, queue in list(queues):
             mutant = next(queue, None)
             if mutant is None:
-                queues.remove(queue)
+                queues.remove((name, queue))
             else:
-                found[mutant] = None
+                found.setdefault(mutant, name)
     found.pop(tree.sql("duckdb"), None)
-    return tuple(islice(found, most))
+    return tuple(Mutant(name, text) for text, name in islice(found.items(), most))
 
 
 def _written(tree: exp.Expr, operator: Operator, tables: Sequence[Table]) -> Iterator[str]:
