@@ -273,6 +273,47 @@ def test_the_second_look_has_no_opinion_on_what_it_cannot_read(sql: str) -> None
     second_look.check(sql, NAMES.tables, GATE.functions)
 
 
+def _would_refuse(sql: str) -> bool:
+    """sqlglot's opinion on a text, without asking first whether it can have one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(second_look, "may_refuse", lambda sql, functions: True)
+        try:
+            second_look.check(sql, NAMES.tables, GATE.functions)
+        except second_look.SecondRefusal:
+            return True
+        return False
+
+
+WRITTEN_ODDLY = [
+    "select 1 ; drop table emp",
+    "WITH x AS (in\u017fert INTO emp VALUES (1)) SELECT 1",
+    "SELECT 1 FROM main.'x.csv'",
+    'SELECT * FROM "a/b.parquet"',
+    "SELECT * FROM emp, 'a''.csv'",
+    'SELECT \'"\', * FROM "x.csv"',
+    "SELECT $$'$$ FROM 'x.csv' -- '",
+    "SELECT * FROM information_schema.tables",
+    "SELECT Random (), RANDOM()",
+    "SELECT e'\\'' FROM 'x.csv'",
+    "(DELETE FROM emp)",
+    "FROM emp; ;SELECT 2",
+]
+
+
+@pytest.mark.parametrize("sql", [*REFUSED, *PASSES, *WRITTEN_ODDLY])
+def test_whatever_the_second_look_refuses_is_looked_at(sql: str) -> None:
+    assert second_look.may_refuse(sql, GATE.functions) or not _would_refuse(sql)
+
+
+def test_plain_statements_are_not_looked_at_twice() -> None:
+    plain = [
+        "SELECT name FROM emp",
+        "SELECT dept, count(*) FROM emp AS e WHERE e.name LIKE 'D%' AND id IN (1, 2) GROUP BY dept ORDER BY 2 DESC;",
+        'WITH x AS (SELECT "name" FROM emp) (SELECT * FROM x) LIMIT 3',
+    ]
+    assert not any(second_look.may_refuse(sql, GATE.functions) for sql in plain)
+
+
 # ---- names -------------------------------------------------------------------------------------------------
 
 
@@ -337,6 +378,13 @@ PIECES = [
     "é",
     "\x0b",
 ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([*PASSES, *REFUSED, "'", '"', ";", "FROM"]), st.integers(0, 40)), max_size=3))
+def test_no_refusal_is_lost_by_not_looking(parts: list[tuple[str, int]]) -> None:
+    sql = "SELECT 1 FROM emp " + " ".join(piece[begin:] for piece, begin in parts)
+    assert second_look.may_refuse(sql, GATE.functions) or not _would_refuse(sql)
 
 
 @settings(max_examples=300, deadline=None)

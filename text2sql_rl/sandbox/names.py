@@ -91,6 +91,21 @@ def split_functions(listed: Iterable[tuple[str, str, bool]]) -> FunctionNames:
     return FunctionNames(frozenset(allowed - RANDOM - _STATE), frozenset(refused), frozenset(tables))
 
 
+def suspect_name(word: str) -> bool:
+    """Whether a lower-cased word is, or begins or ends like, a name that may be refused somewhere."""
+    return (
+        word in _CATALOG_SCHEMAS
+        or word.startswith(_FOREIGN_PREFIXES)
+        or word.startswith(_CATALOG_PREFIXES)
+        or word.endswith(_FOREIGN_SUFFIXES)
+    )
+
+
+def path_in(text: str) -> bool:
+    """Whether a text holds a mark of a path or a pattern of paths."""
+    return not _PATH_MARKS.isdisjoint(text)
+
+
 def refused_table(path: tuple[str, ...]) -> str:
     """Why a table name that this database lacks is refused rather than merely unknown; empty when unknown.
 
@@ -100,6 +115,6 @@ def refused_table(path: tuple[str, ...]) -> str:
     *outer, name = (part.lower() for part in path)
     if _CATALOG_SCHEMAS.intersection(outer) or name.startswith(_CATALOG_PREFIXES):
         return f"reads the engine's catalogue ({'.'.join(path)})"
-    if _PATH_MARKS.intersection(name):
+    if path_in(name):
         return f"reads a file ({'.'.join(path)})"
     return ""
