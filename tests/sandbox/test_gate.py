@@ -297,6 +297,8 @@ WRITTEN_ODDLY = [
     "SELECT e'\\'' FROM 'x.csv'",
     "(DELETE FROM emp)",
     "FROM emp; ;SELECT 2",
+    "SELECT * FROM x://y",
+    "(SELECT name FROM emp) n",
 ]
 
 

@@ -59,7 +59,7 @@ _WRITING = words(
 _BEGINNINGS = words("select with from values")
 _WORD = re.compile(r"[^\W\d]\w*")
 # Where these occur, what is text and what is a name is not told by counting quotes.
-_INTRICATE = re.compile(r"[`$\\]|--|/\*|\be'", re.IGNORECASE)
+_INTRICATE = re.compile(r"[`$\\]|--|/\*|//|\be'", re.IGNORECASE)
 _QUERIES = (exp.Query, exp.Table, exp.Values, exp.Pivot, exp.From)
 
 
@@ -90,7 +90,7 @@ def may_refuse(sql: str, functions: FunctionNames) -> bool:
     """
     found = set(_WORD.findall(sql.upper().lower()))  # as sqlglot does: some letters have a capital of another kind
     first = _WORD.search(sql)
-    if first is None or first[0].lower() not in _BEGINNINGS or sql[: first.start()].strip("( \t\r\n"):
+    if first is None or first[0].lower() not in _BEGINNINGS or sql[: first.start()].strip(" \t\r\n"):
         return True
     if found & _WRITING or found & functions.refused or any(map(suspect_name, found)):
         return True
