@@ -220,10 +220,11 @@ def test_judging_imports_no_trainer(stable: Path) -> None:
     ("words", "told"),
     [
         (("run", "absent.yaml"), "absent.yaml: cannot be read"),
-        (("report", "absent"), "absent: cannot be read"),
+        (("report", "absent"), "absent: does not exist"),
         (("rewards", "show", "absent"), "absent"),
         (("judge", "--database", "absent", "--gold", "SELECT 1", "--sql", "SELECT 1"), "absent"),
         (("judge", "--database", "stable", "--gold", "SELECT nothing", "--sql", "SELECT 1"), "--gold"),
+        (("judge", "--database", "stable", "--gold", "SELECT nothing", "--sql", "no query"), "--gold"),
         (("judge", "--cases", "absent.jsonl"), "absent.jsonl"),
         (("synthesize", "absent", "--out", "x.jsonl"), "absent"),
     ],

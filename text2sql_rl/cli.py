@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from text2sql_rl import __version__
-from text2sql_rl.errors import GoldError, Text2SqlError
+from text2sql_rl.errors import GoldError, RunError, Text2SqlError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -165,6 +165,8 @@ def report(
     overrides: Overrides = None,
 ) -> None:
     """Write report.json and report.html of a run from its logs, and print the table."""
+    if not where.exists():
+        raise RunError("does not exist", file=where, fix="Give a run folder, e.g. runs/demo, or its config.")
     if where.is_dir():
         from text2sql_rl.report import write_report
         from text2sql_rl.runs import RunFolder
@@ -236,7 +238,7 @@ def judge(
     from text2sql_rl.scoring import load_rule
 
     rollout = judge_one(gold, sql, open_store().get(database).instances[0], load_rule(rule))
-    if rollout.candidate.sql is not None and rollout.execution is None:
+    if rollout.reward.total is None and rollout.execution is None:
         raise GoldError(rollout.reward.unscored, field="--gold", fix="Give a gold that runs and is deterministic.")
     typer.echo(_json(evidence(rollout)) if as_json else explain(rollout))
 

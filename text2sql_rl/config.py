@@ -7,11 +7,13 @@ file, the field and the fix. Not here: reading data, databases or rules; their o
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from text2sql_rl.errors import ConfigError
 
@@ -28,7 +30,15 @@ class ScratchPolicy(_Part):
     kind: Literal["scratch"]
     hidden_size: int = Field(ge=16, description="Width. Rises: better fit, time grows with its square.")
     layers: int = Field(ge=1, description="Depth. Rises: better linking of words to columns, slower.")
-    heads: int = Field(ge=1, description="Attention heads; divides hidden_size.")
+    heads: int = Field(ge=1, description="Attention heads; hidden_size is an even multiple of them.")
+
+    @field_validator("heads")
+    @classmethod
+    def _divides(cls, heads: int, info: ValidationInfo) -> int:
+        # Rotary positions turn the numbers of a head in pairs.
+        if (size := info.data.get("hidden_size", 0)) % (2 * heads):
+            raise ValueError(f"hidden_size {size} is no even multiple of {heads} heads")
+        return heads
 
 
 class Lora(_Part):
@@ -83,6 +93,13 @@ class Difficulty(_Part):
     samples: int = Field(ge=2, description="Completions a question. Rises: sharper pass rates, longer.")
     low: float = Field(ge=-1, le=1, description="Kept when rate > low; below 0 also those never solved.")
     high: float = Field(ge=0, le=1, description="Kept when rate < high. Falls: fewer solved questions.")
+
+    @field_validator("high")
+    @classmethod
+    def _above_low(cls, high: float, info: ValidationInfo) -> float:
+        if high <= (low := info.data.get("low", -1.0)):
+            raise ValueError(f"no rate lies between low {low:g} and high {high:g}")
+        return high
 
 
 class Warmup(_Part):
@@ -160,11 +177,13 @@ def load_config(path: Path, overrides: tuple[str, ...] = ()) -> RunConfig:
         ConfigError: missing file, malformed YAML, unknown key, wrong value; names the field and the fix.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", file=path, fix="Give the path of a config.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"is not YAML ({' '.join(str(error).split())})", file=path, fix="Correct it there.") from error
+        raise ConfigError(
+            f"is not YAML ({' '.join(str(error).split())})", file=path, fix="Correct it there."
+        ) from error
     if not isinstance(content, dict):
         raise ConfigError("holds no keys", file=path, fix="Start from configs/demo.yaml.")
     for override in overrides:
@@ -172,12 +191,42 @@ def load_config(path: Path, overrides: tuple[str, ...] = ()) -> RunConfig:
     try:
         return RunConfig.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"] if part not in ("scratch", "pretrained"))
-        fix = "Remove it or correct its spelling." if first["type"] == "extra_forbidden" else "Correct the value."
-        if first["type"] == "missing":
-            fix = "Add it; configs/demo.yaml shows one."
-        raise ConfigError(first["msg"].lower(), file=path, field=field, fix=fix) from error
+        raise _first_fault(error, path) from error
+
+
+def _first_fault(error: ValidationError, path: Path) -> ConfigError:
+    """The first fault in one line; unknown keys first, since a misspelt key is a missing one as well."""
+    faults: list[Mapping[str, Any]] = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    first = faults[0]
+    place = [str(part) for part in first["loc"] if part not in ("scratch", "pretrained")]
+    problem, fix = str(first["msg"]).removeprefix("Value error, ").lower(), "Correct the value."
+    if first["type"] == "extra_forbidden":
+        missing = [str(one["loc"][-1]) for one in faults if one["type"] == "missing"]
+        near = get_close_matches(place[-1], missing, n=1)
+        problem = "unknown key"
+        fix = f"Is it {near[0]}?" if near else "Remove it or correct its spelling."
+    elif first["type"] == "missing":
+        problem, fix = "the key is missing", "Add it; configs/demo.yaml shows one."
+    elif first["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        place, problem, fix = [*place, "kind"], "is neither scratch nor pretrained", "Set it to one of them."
+    return ConfigError(problem, file=path, field=".".join(place), fix=fix)
+
+
+class UniqueKeys(yaml.SafeLoader):
+    """YAML keeps the last of two equal keys in silence; a file that decides numbers must not."""
+
+
+def _mapping(loader: UniqueKeys, node: yaml.MappingNode) -> dict[Hashable, Any]:
+    seen = set()
+    for key, _ in node.value:
+        # Keys that are no plain words are refused by construct_mapping or by the model.
+        if isinstance(key, yaml.ScalarNode) and key.value in seen:
+            raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark)
+        seen.add(str(key.value))
+    return loader.construct_mapping(node)
+
+
+UniqueKeys.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
 def _apply(content: dict[str, object], override: str, path: Path) -> None:
@@ -190,7 +239,10 @@ def _apply(content: dict[str, object], override: str, path: Path) -> None:
         part = part.get(parent) if isinstance(part, dict) else None
     if not isinstance(part, dict):
         raise ConfigError("there is no such section to override", file=path, field=key, fix="Check the key.")
-    part[last] = yaml.safe_load(value)
+    try:
+        part[last] = yaml.load(value, UniqueKeys)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"override {override!r} is not YAML", field=key, fix="Quote it as YAML does.") from error
 
 
 def content_root() -> Path:

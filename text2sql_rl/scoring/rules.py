@@ -8,14 +8,12 @@ A file that rewards/rules/LOCK lists is released: it loads only while its bytes 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from text2sql_rl.config import content_root
+from text2sql_rl.config import UniqueKeys, content_root
 from text2sql_rl.errors import ConfigError
 from text2sql_rl.scoring.invariants import broken
 from text2sql_rl.scoring.model import Rule
@@ -90,26 +88,9 @@ def _refuse_changed(path: Path, sha256: str) -> None:
         raise ConfigError("a released rule was changed", file=path, fix=fix)
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """YAML keeps the last of two equal keys in silence; a rule file must not."""
-
-
-def _mapping(loader: _UniqueKeys, node: yaml.MappingNode) -> dict[Hashable, Any]:
-    seen = set()
-    for key, _ in node.value:
-        # Keys that are no plain words are refused by construct_mapping or by the model.
-        if isinstance(key, yaml.ScalarNode) and key.value in seen:
-            raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark)
-        seen.add(str(key.value))
-    return loader.construct_mapping(node)
-
-
-_UniqueKeys.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
 def _parsed(path: Path, content: bytes, sha256: str) -> Rule:
     try:
-        keys = yaml.load(content, _UniqueKeys)
+        keys = yaml.load(content, UniqueKeys)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"not YAML: {' '.join(str(error).split())}", file=path) from error
     if not isinstance(keys, dict):
