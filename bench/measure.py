@@ -1,10 +1,12 @@
 """What every benchmark gives: one number with its unit, its baseline, how often it was measured and its spread.
 
-In: measured values. Out: one entry of results.json. Not here: measuring.
+In: measured values. Out: one entry of results.json. `scaled` makes every benchmark small, for a try. Not here:
+measuring.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +17,8 @@ class Result:
     """One number of results.json.
 
     `baseline` is what the number is held against (a goal, or the plain way of doing the same), `n` how many
-    measurements the median was taken of, `spread` the distance between their quartiles.
+    measurements the median was taken of, or how many things were counted, `spread` the distance between the
+    measurements' quartiles.
     """
 
     name: str
@@ -30,3 +33,13 @@ def median(name: str, values: Sequence[float], unit: str, baseline: float) -> Re
     """The median of at least two measurements, with the distance between their quartiles."""
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")
     return Result(name, round(statistics.median(values), 5), unit, baseline, len(values), round(high - low, 5))
+
+
+def share() -> float:
+    """How much of each benchmark runs, in (0, 1]; below 1 it is a try, and nothing is written."""
+    return min(1.0, max(1e-6, float(os.environ.get("TEXT2SQL_BENCH_SHARE", "1"))))
+
+
+def scaled(size: int, least: int = 2) -> int:
+    """`size`, or the share of it that a try runs, at least `least`."""
+    return max(least, round(size * share()))

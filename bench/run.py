@@ -1,7 +1,8 @@
 """`make bench`: measured numbers -> bench/results.json.
 
 In: the names of benchmarks, or none for all. Out: a list of {name, value, unit, baseline, n, spread}; numbers that were
-not measured this time stay as they were. Not here: tests; nothing fails because a machine was busy.
+not measured this time stay as they were. With $TEXT2SQL_BENCH_SHARE below 1 each runs on that share of its work, to try
+it, and nothing is written. Not here: tests; nothing fails because a machine was busy.
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import hostile
+import mutants
 import reward_share
+import rewrites
+import verifier_rss
 import verifier_time
+from measure import Result, share
 
 from text2sql_rl.errors import ConfigError, Text2SqlError
 from text2sql_rl.runs import write_text
 
-BENCHMARKS = (reward_share, verifier_time)
+BENCHMARKS = (reward_share, verifier_time, mutants, rewrites, verifier_rss, hostile)
 OUT = Path(__file__).with_name("results.json")
 
 
@@ -31,17 +37,19 @@ def main(names: list[str]) -> int:
         try:
             if name not in known:
                 raise ConfigError(f"there is no benchmark {name!r}", fix=f"Choose from {', '.join(known)}.")
-            result = known[name].measure()
+            measured = known[name].measure()
         except Text2SqlError as error:
             print(f"error: {error}", file=sys.stderr)
             failed = True
             continue
-        results[result.name] = asdict(result)
-        print(
-            f"{result.name:<32} {result.value:g} {result.unit} (baseline {result.baseline:g}, n {result.n}, "
-            f"spread {result.spread:g})"
-        )
-    write_text(OUT, json.dumps(list(results.values()), indent=1) + "\n")
+        for result in [measured] if isinstance(measured, Result) else measured:
+            results[result.name] = asdict(result)
+            print(
+                f"{result.name:<42} {result.value:g} {result.unit} (baseline {result.baseline:g}, n {result.n}, "
+                f"spread {result.spread:g})"
+            )
+    if share() == 1:
+        write_text(OUT, json.dumps(list(results.values()), indent=1) + "\n")
     return 2 if failed else 0
 
 

@@ -56,7 +56,7 @@ _WRITING = words(
     " rollback begin transaction abort kill analyze truncate load export import describe summarize show explain call"
     " execute prepare deallocate vacuum checkpoint grant revoke comment declare cache uncache refresh unload command"
 )
-_BEGINNINGS = words("select with from values")
+_BEGINNINGS = words("select with from")
 _WORD = re.compile(r"[^\W\d]\w*")
 # Where these occur, what is text and what is a name is not told by counting quotes.
 _INTRICATE = re.compile(r"[`$\\]|--|/\*|//|\be'", re.IGNORECASE)
