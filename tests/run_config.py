@@ -16,7 +16,7 @@ CONTENT: dict[str, Any] = {
     "judge": {"rule": "strict"},
     "sft": {"steps": 1, "batch": 1, "learning_rate": 0.01, "eval_every": 1, "patience": 1, "augment": False},
     "difficulty": {"questions": 2, "samples": 2, "low": 0.0, "high": 1.0},
-    "warmup": {"steps": 1, "batch": 1, "learning_rate": 0.01, "per_question": 1},
+    "warmup": {"steps": 1, "batch": 1, "learning_rate": 0.01, "per_question": 1, "measure": 2},
     "grpo": {
         "steps": 1,
         "questions_per_step": 1,

@@ -109,6 +109,7 @@ class Warmup(_Part):
     batch: int = Field(ge=1, description="Pairs a step.")
     learning_rate: float = Field(gt=0, description="Peak learning rate.")
     per_question: int = Field(ge=1, description="Distinct matching candidates kept a question.")
+    measure: int = Field(ge=1, description="rl questions measured after it, those not measured before first.")
 
 
 class Advantage(_Part):

@@ -36,7 +36,7 @@ CONFIG: dict[str, Any] = {
     "judge": {"rule": "bound-v1"},
     "sft": {"steps": 4, "batch": 4, "learning_rate": 0.02, "eval_every": 2, "patience": 3, "augment": True},
     "difficulty": {"questions": 3, "samples": 2, "low": -1, "high": 1},
-    "warmup": {"steps": 2, "batch": 4, "learning_rate": 0.01, "per_question": 2},
+    "warmup": {"steps": 2, "batch": 4, "learning_rate": 0.01, "per_question": 2, "measure": 12},
     "grpo": {
         "steps": 2,
         "questions_per_step": 2,

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from text2sql_rl.config import RunConfig
-from text2sql_rl.content import Content, open_content
+from text2sql_rl.content import Content, cache_folder, open_content
 from text2sql_rl.errors import DataError, SandboxError
 from text2sql_rl.evaluate.answers import Examiner, Judging, Sampler
 from text2sql_rl.evaluate.guard import refuse_leaks
@@ -97,7 +97,7 @@ def open_judge(config: RunConfig) -> AbstractContextManager[Judging]:
     """
     settings = config.judge
     limits = Limits(timeout_s=settings.timeout_s, memory_mb=settings.memory_mb)
-    return Judge(load_rule(settings.rule), limits, settings.workers)
+    return Judge(load_rule(settings.rule), limits, settings.workers, cache=cache_folder() / "golds")
 
 
 def _questions(content: Content, role: str, limit: int | None) -> tuple[Question, ...]:

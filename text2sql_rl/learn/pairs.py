@@ -21,7 +21,7 @@ from text2sql_rl.records import Database, Question
 
 _MASKED = -100
 _EASY_SHARE = 0.3  # of the rows: the schema grows from what the answer needs to all of it
-_HIDE_AT_MOST = 0.35
+_HIDE_AT_MOST = 0.2
 _PART = 0.1
 _WINDOW = 16  # batches whose rows are sorted by length together
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from text2sql_rl.config import Lora, PretrainedPolicy, RunConfig, ScratchPolicy
-from text2sql_rl.content import Content, open_content
+from text2sql_rl.content import Content, cache_folder, open_content
 from text2sql_rl.errors import ConfigError, DataError, LeakError
 from text2sql_rl.judge import Judge
 from text2sql_rl.learn import difficulty as measuring
@@ -88,12 +88,13 @@ def control(config: RunConfig, run: RunFolder) -> None:
 
 def difficulty(config: RunConfig, run: RunFolder) -> None:
     """Pass rates of rl questions under the sft checkpoint."""
-    _measure(config, run, "difficulty", "sft", skip=0)
+    _measure(config, run, "difficulty", "sft", config.difficulty.questions, skip=0)
 
 
 def difficulty_warm(config: RunConfig, run: RunFolder) -> None:
     """Pass rates measured again, after the warm-up."""
-    _measure(config, run, "difficulty_warm", "warmup", skip=config.difficulty.questions)
+    assert config.warmup is not None
+    _measure(config, run, "difficulty_warm", "warmup", config.warmup.measure, skip=config.difficulty.questions)
 
 
 def warmup(config: RunConfig, run: RunFolder) -> None:
@@ -151,7 +152,7 @@ def grpo(config: RunConfig, run: RunFolder) -> None:
     stage.finish({**result, "questions": len(set(order)), "databases": databases})
 
 
-def _measure(config: RunConfig, run: RunFolder, name: str, source: str, skip: int) -> None:
+def _measure(config: RunConfig, run: RunFolder, name: str, source: str, count: int, skip: int) -> None:
     stage = run.stage(name)
     stage.start()
     settings = config.difficulty
@@ -159,7 +160,7 @@ def _measure(config: RunConfig, run: RunFolder, name: str, source: str, skip: in
     with _judge(config) as judge:
         content = open_content()
         policy, style = load(run.source(source).path / "checkpoint", _dtype(config))
-        items = _draw(_role(content, "rl"), settings.questions, config.seed, skip)
+        items = _draw(_role(content, "rl"), count, config.seed, skip)
         lineage = _lineage(config, name, source, judge, style, items)
         folder = stage.path / "rollouts"
 
@@ -300,7 +301,7 @@ def _dev(config: RunConfig, content: Content, style: Style, judge: Judge) -> Dev
 
 def _judge(config: RunConfig) -> Judge:
     limits = Limits(timeout_s=config.judge.timeout_s, memory_mb=config.judge.memory_mb)
-    return Judge(load_rule(config.judge.rule), limits, config.judge.workers)
+    return Judge(load_rule(config.judge.rule), limits, config.judge.workers, cache=cache_folder() / "golds")
 
 
 def _lineage(

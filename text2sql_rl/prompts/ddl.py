@@ -6,7 +6,7 @@ Not here: chat templates (the policy's tokenizer has them), cutting: a prompt th
 
 from __future__ import annotations
 
-from text2sql_rl.databases import sample_values
+from text2sql_rl.databases import open_read_only, sample_values
 from text2sql_rl.prompts.slot_sql import identifier
 from text2sql_rl.records import Database, Prompt, Question, Table
 
@@ -42,7 +42,8 @@ class DdlStyle:
     def _schema(self, database: Database) -> str:
         key = database.instances[0].sha256
         if key not in self._schemas:
-            self._schemas[key] = "\n\n".join(_ddl(table, database) for table in database.tables)
+            with open_read_only(database.instances[0].path):  # opening it again is cheap while it is open
+                self._schemas[key] = "\n\n".join(_ddl(table, database) for table in database.tables)
         return self._schemas[key]
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 
 from text2sql_rl.records import Database
 
@@ -39,14 +40,18 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """What one database can be called: names as lemma tuples, and stored text values as lower-case words."""
+    """What one database can be called: names as lemma tuples, and stored text values as lower-case words.
+
+    `longest` gives, for a first word in lower case or as a lemma, the most words of what may begin with it.
+    """
 
     names: frozenset[tuple[str, ...]]
     parts: dict[str, tuple[str, ...]]
     values: dict[tuple[str, ...], tuple[str, tuple[tuple[str, str], ...]]]
-    longest: int = field(default=1)
+    longest: dict[str, int]
 
 
+@lru_cache(maxsize=65_536)
 def lemma(word: str) -> str:
     """The word in lower case without its plural ending: 'Entries' -> 'entry', 'dishes' -> 'dish'."""
     low = word.lower()
@@ -57,6 +62,7 @@ def lemma(word: str) -> str:
     return low[:-1] if plain else low
 
 
+@lru_cache(maxsize=65_536)
 def name_key(name: str) -> tuple[str, ...]:
     """A table or column name as lemmas: 'raceEntry' and 'race_entries' both give ('race', 'entry')."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
@@ -89,7 +95,9 @@ def build_lexicon(database: Database, values: Iterable[tuple[str, str, str]]) ->
         literal, where = stored.get(key, (text, ()))
         if (table, column) not in where:
             stored[key] = (literal, (*where, (table, column)))
-    longest = max((len(key) for key in (*names, *stored)), default=1)
+    longest: dict[str, int] = {}
+    for key in (*names, *stored):
+        longest[key[0]] = max(len(key), longest.get(key[0], 1))
     return Lexicon(frozenset(names), parts, stored, longest)
 
 
@@ -129,16 +137,18 @@ def _mention(
         key = tuple(match.group().lower() for match in _TOKEN.finditer(token["quoted"]))
         _, where = lexicon.values.get(key, ("", ()))
         return Mention("value" if where else "text", token["quoted"], (), sql_text(token["quoted"]), where), 1
-    for length in range(min(lexicon.longest, len(tokens) - at), 0, -1):
-        span = tokens[at : at + length]
-        if any(part["quoted"] is not None for part in span):
+    word = token.group()
+    most = max(lexicon.longest.get(word.lower(), 0), lexicon.longest.get(lemma(word), 0))
+    for length in range(min(most, len(tokens) - at), 0, -1):
+        span = [part.group() for part in tokens[at : at + length]]
+        if any(part["quoted"] is not None for part in tokens[at : at + length]):
             continue
-        words = " ".join(part.group() for part in span)
-        stored, where = lexicon.values.get(tuple(part.group().lower() for part in span), ("", ()))
+        words = " ".join(span)
+        stored, where = lexicon.values.get(tuple(part.lower() for part in span), ("", ()))
         common = length == 1 and words != stored and words.lower() in vocabulary
         if where and not common and not token["number"]:
             return Mention("value", words, (), sql_text(stored), where), length
-        key = tuple(lemma(part.group()) for part in span)
+        key = tuple(lemma(part) for part in span)
         if key in lexicon.names:
             return Mention("name", words, key), length
     if token["date"]:

@@ -19,7 +19,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from text2sql_rl.databases import sample_values
+from text2sql_rl.databases import open_read_only, sample_values
 from text2sql_rl.errors import DataError
 from text2sql_rl.prompts.linking import Lexicon, Mention, build_lexicon, link, name_key
 from text2sql_rl.prompts.slot_sql import from_slots, identifier, joins, to_slots
@@ -61,6 +61,7 @@ class SlotStyle:
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self.vocabulary = frozenset(vocabulary)
         self._lexicons: dict[str, Lexicon] = {}
+        self._prompts: dict[tuple[str, str, str], Prompt] = {}
         self._answers: dict[tuple[str, str], list[str] | None] = {}
         self._mentions: dict[tuple[str, str], tuple[Mention, ...]] = {}
 
@@ -70,8 +71,11 @@ class SlotStyle:
         Raises:
             DataError: the schema or the question has more names than the style has placeholders.
         """
-        seed = hashlib.sha256(f"{question.id}\n{question.text}".encode()).digest()
-        return self._build(question, database, random.Random(seed), Variation(), frozenset())
+        key = question.id, question.text, database.instances[0].sha256
+        if key not in self._prompts:
+            seed = hashlib.sha256(f"{question.id}\n{question.text}".encode()).digest()
+            self._prompts[key] = self._build(question, database, random.Random(seed), Variation(), frozenset())
+        return self._prompts[key]
 
     def vary(
         self, question: Question, database: Database, sql: str, rng: random.Random, variation: Variation
@@ -172,11 +176,13 @@ def _say(mention: Mention, slots: _Slots, vocabulary: frozenset[str], draw: Call
 
 def _stored_text(database: Database) -> list[tuple[str, str, str]]:
     found: list[tuple[str, str, str]] = []
-    for table in database.tables:
-        for column in table.columns:
-            if column.type.upper().startswith(("VARCHAR", "ENUM")):
-                values = sample_values(database, table.name, column.name, _VALUES_PER_COLUMN)
-                found += [(table.name, column.name, str(value)) for value in values if value]
+    # Opening the file again is cheap while it is open.
+    with open_read_only(database.instances[0].path):
+        for table in database.tables:
+            for column in table.columns:
+                if column.type.upper().startswith(("VARCHAR", "ENUM")):
+                    values = sample_values(database, table.name, column.name, _VALUES_PER_COLUMN)
+                    found += [(table.name, column.name, str(value)) for value in values if value]
     return found
 
 
