@@ -5,7 +5,7 @@ import pytest
 from text2sql_rl.prompts.linking import Lexicon, build_lexicon, lemma, link, name_key
 from text2sql_rl.records import Column, Database, Table
 
-WORDS = frozenset("how many the with which are of by show over".split())
+WORDS = frozenset(["how", "many", "the", "with", "which", "are", "of", "by", "show", "over"])
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The slot style: prompts that name nothing, answers that come back as the SQL they stand for."""
 
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,15 +19,24 @@ CREATE TABLE horse (horse_id INTEGER PRIMARY KEY, horse_name VARCHAR, weight INT
 """
 GOLDS = (
     ("How many horses have a weight over 450?", "SELECT COUNT(*) FROM horse WHERE weight > 450"),
-    ("Horse names of the yard with order 'North Gate'", "SELECT horse.horse_name FROM horse INNER JOIN yard ON horse.yard_id"
-     " = yard.yard_id WHERE yard.\"order\" = 'North Gate'"),
+    (
+        "Horse names of the yard with order 'North Gate'",
+        "SELECT horse.horse_name FROM horse INNER JOIN yard ON horse.yard_id = yard.yard_id "
+        "WHERE yard.\"order\" = 'North Gate'",
+    ),
     ("Horse names starting with 'Ab'", "SELECT horse_name FROM horse WHERE horse_name LIKE 'Ab%'"),
     ("Horse names that contain 'o''o'", "SELECT horse_name FROM horse WHERE horse_name LIKE '%o''''o%'"),
     ("Horse name of the top 3 by weight", "SELECT horse_name FROM horse ORDER BY weight DESC LIMIT 3"),
-    ("Horse name where weight is above average", "SELECT horse_name FROM horse WHERE weight > (SELECT AVG(weight) FROM horse)"),
+    (
+        "Horse name where weight is above average",
+        "SELECT horse_name FROM horse WHERE weight > (SELECT AVG(weight) FROM horse)",
+    ),
     ("Yards with opened before 2020-01-31", "SELECT COUNT(*) FROM yard WHERE opened < '2020-01-31'"),
-    ("Yards without horses", "SELECT yard.yard_id FROM yard WHERE NOT yard.yard_id IN (SELECT horse.yard_id FROM horse)"),
-)  # fmt: skip
+    (
+        "Yards without horses",
+        "SELECT yard.yard_id FROM yard WHERE NOT yard.yard_id IN (SELECT horse.yard_id FROM horse)",
+    ),
+)
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +105,12 @@ def test_restore_never_fails(raw: str) -> None:
     assert isinstance(from_slots(raw, {"T1": "horse", "C2": 'horse."a.b"'}), str)
 
 
-def test_a_schema_with_more_names_than_placeholders_is_refused() -> None:
+def test_a_schema_with_more_names_than_placeholders_is_refused(database: Database) -> None:
     columns = tuple(Column(name=f"c{number}", type="INTEGER") for number in range(300))
     wide = Database(
         name="wide",
         tables=(Table(name="t", columns=columns),),
-        instances=(Instance(database="wide", index=0, path=Path("none"), sha256="wide"),),
+        instances=(Instance(database="wide", index=0, path=database.instances[0].path, sha256="wide"),),
     )
     with pytest.raises(DataError, match=r"question q, database wide.*prompt_style: ddl"):
         SlotStyle([]).prompt(question(" ".join(f"c{number}" for number in range(300))), wide)
