@@ -2,7 +2,8 @@
 
 In: ../shared/data/spider, or the folder in $TEXT2SQL_SPIDER: `dev_duckdb_verified.jsonl` and the SQLite files. Out:
 questions with their databases. A column's type is that of its stored values (integers BIGINT, numbers DOUBLE, the
-others VARCHAR), without keys, as the golds there expect. Built files lie in the cache folder. Not here: importing.
+others VARCHAR), as the golds there expect; NOT NULL stands where SQLite declares it, or a key, and the rows keep it.
+Built files lie in the cache folder. Not here: importing.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def spread(asked: Sequence[Asked], count: int) -> list[Asked]:
 
 
 def _database(name: str, source: Path) -> Database:
-    sha256 = hashlib.sha256(b"1" + source.read_bytes()).hexdigest()
+    sha256 = hashlib.sha256(b"2" + source.read_bytes()).hexdigest()
     path = cache_folder() / "spider" / f"{name}-{sha256[:16]}.duckdb"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +88,13 @@ def _copy(old: sqlite3.Connection, new: duckdb.DuckDBPyConnection) -> None:
         names = [column[0] for column in cursor.description]
         rows = cursor.fetchall()
         kinds = [_kind({type(row[at]) for row in rows} - {type(None)}) for at in range(len(names))]
-        declared = ", ".join(f"{quoted(name)} {kind}" for name, kind in zip(names, kinds, strict=True))
+        promised = {name for _, name, _, notnull, _, key in old.execute(f"PRAGMA table_info({quoted(table)})")
+                    if notnull or key}  # fmt: skip
+        kept = {name for at, name in enumerate(names) if name in promised and all(row[at] is not None for row in rows)}
+        declared = ", ".join(
+            f"{quoted(name)} {kind}{' NOT NULL' if name in kept else ''}"
+            for name, kind in zip(names, kinds, strict=True)
+        )
         new.execute(f"CREATE TABLE {quoted(table)} ({declared})")
         for start in range(0, len(rows), 500):
             batch = rows[start : start + 500]

@@ -284,7 +284,7 @@ def mutants(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A JSONL question file, or the name of a set, e.g. dev.")],
     instances: Annotated[
         int, typer.Option(metavar="N", min=0, help="The most counterfactual instances a question gets.")
-    ] = 4,
+    ] = 6,
     limit: Annotated[int, typer.Option(metavar="N", min=0, help="Only the first N questions; 0 takes all.")] = 0,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the instances; another seed, other rows.")] = 0,
     as_json: AsJson = False,

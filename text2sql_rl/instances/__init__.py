@@ -33,7 +33,7 @@ from text2sql_rl.sandbox import Job
 __all__ = ["build_instances", "fair", "mutants"]
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 2
+VERSION = 3
 # Candidates go wrong in more ways than mutants do, so a few instances are always kept.
 _FEWEST = 3
 
@@ -64,7 +64,7 @@ def _answers(gold: Gold) -> bool:
 
 
 def build_instances(
-    real: Instance, golds: Sequence[Gold], sandbox: Runs, folder: Path, most: int = 4, seed: int = 0
+    real: Instance, golds: Sequence[Gold], sandbox: Runs, folder: Path, most: int = 6, seed: int = 0
 ) -> tuple[Instance, ...]:
     """Build up to `most` instances beside the real one, numbered from 1.
 
@@ -104,6 +104,10 @@ def build_instances(
         # NULLs only where nothing else tells a mutant from its gold: they are the least gentle rows.
         if left := _left(alive, found):
             found += tried(_nulls(sources, left))
+        # Other draws of the same kinds: some mutants need a rare meeting of rows.
+        if left := _left(alive, found):
+            once_more = (*RECIPES, *MORE_RECIPES, *_nulls(sources, left))
+            found += tried([replace(recipe, name=f"{recipe.name} again") for recipe in once_more])
     chosen = _cover(found, most)
     for one in found:
         if one not in chosen:
@@ -117,7 +121,7 @@ def _left(alive: dict[tuple[int, int], str], tried: Sequence[_Tried]) -> list[st
 
 
 def _nulls(sources: Sequence[Source], left: Sequence[str]) -> tuple[Recipe, ...]:
-    """NULLs in one column each, for nullable columns that mutants still alive speak of."""
+    """NULLs in the nullable columns that mutants still alive speak of: in all of them, and in one each."""
     words = {word.lower() for sql in left for word in re.findall(r"\w+", sql)}
     columns = [
         (source.table.name, column.name)
@@ -125,10 +129,10 @@ def _nulls(sources: Sequence[Source], left: Sequence[str]) -> tuple[Recipe, ...]
         for at, column in enumerate(source.table.columns)
         if column.nullable and not any(at in group for group in source.unique) and column.name.lower() in words
     ]
-    return tuple(
-        Recipe(f"null {table}.{column}", mix=0.5, border=0.1, null=(table, column), rows=(12, 24))
-        for table, column in columns[:8]
-    )
+    if not columns:
+        return ()
+    sets = [("nulls", frozenset(columns)), *((f"null {'.'.join(one)}", frozenset([one])) for one in columns[:8])]
+    return tuple(Recipe(name, mix=0.5, border=0.4, nulls=chosen, rows=(12, 24)) for name, chosen in sets)
 
 
 def _survivors(

@@ -22,7 +22,7 @@ from text2sql_rl.records import Column, Table
 
 Row = list[Any]
 # Share of rows whose cell a NULL recipe empties.
-_NULLS = 0.25
+_NULLS = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Recipe:
     """How rows are changed; every share is a probability in [0, 1] a row and column.
 
     `mix` takes the cell of another row, `fresh` a value near the column's own, `border` a value around a literal,
-    `tie` the cell of the row before. `null` names the (table, column) that gets NULLs. `rows` bounds the size of
+    `tie` the cell of the row before. `nulls` names the (table, column)s that get NULLs. `rows` bounds the size of
     a table.
     """
 
@@ -39,7 +39,7 @@ class Recipe:
     fresh: float = 0.0
     border: float = 0.0
     tie: float = 0.0
-    null: tuple[str, str] | None = None
+    nulls: frozenset[tuple[str, str]] = frozenset()
     rows: tuple[int, int] = (5, 14)
 
 
@@ -132,7 +132,7 @@ class Maker:
         if cell is not None and draw.random() < recipe.fresh:
             cell = near(cell, own, draw)
         cell = self._border(column, own, cell)
-        if recipe.null == (source.table.name, column.name) and column.nullable and draw.random() < _NULLS:
+        if (source.table.name, column.name) in recipe.nulls and column.nullable and draw.random() < _NULLS:
             return None
         return cell
 

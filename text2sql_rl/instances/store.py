@@ -24,7 +24,7 @@ from text2sql_rl.records import Database, Instance, Question
 
 
 def with_instances(
-    database: Database, questions: Sequence[Question], cache: Path, sandbox: Runs, *, most: int = 4, seed: int = 0
+    database: Database, questions: Sequence[Question], cache: Path, sandbox: Runs, *, most: int = 6, seed: int = 0
 ) -> Database:
     """The database with up to `most` instances beside the real one.
 

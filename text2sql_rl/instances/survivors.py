@@ -31,7 +31,7 @@ from text2sql_rl.sandbox import Job
 
 REAL, INSTANCES, WITNESSES, NOTHING = "real", "instances", "witnesses", "nothing"
 # Enough for every recipe that tells a mutant the others do not.
-_WITNESSES = 12
+_WITNESSES = 16
 _Pairs = Sequence[tuple[Question, Database]]
 
 
@@ -124,7 +124,7 @@ def find_survivors(
     cache: Path,
     sandbox: Runs,
     *,
-    most: int = 4,
+    most: int = 6,
     seed: int = 0,
     done: Callable[[int], None] = lambda count: None,
 ) -> MutantReport:
