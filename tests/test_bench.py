@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+import sqlite3
 from pathlib import Path
 from types import ModuleType
 
@@ -61,3 +63,77 @@ def test_candidates_are_eight_distinct_statements_with_the_gold_first(bench: Mod
     found = bench.verifier_time.candidates(asked, database)
     assert found[0] == asked.gold_sql
     assert len(found) == len(set(found)) == 8
+
+
+def test_a_try_writes_nothing(bench: ModuleType, run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEXT2SQL_BENCH_SHARE", "0.5")
+    for step in (1, 2, 3):
+        run.stage("grpo").append_metrics({"step": step, "reward": 0.0, "judge_s": 0.1, "step_time": 10.0})
+    assert bench.main(["reward_share"]) == 0
+    assert not bench.OUT.exists()
+    measure = importlib.import_module("measure")
+    assert (measure.scaled(100), measure.scaled(2), measure.scaled(100, least=70)) == (50, 2, 70)
+
+
+SHOP = Database(
+    name="d",
+    tables=(
+        Table(name="shop", columns=(Column(name="id", type="INTEGER", nullable=False, primary_key=True),
+                                    Column(name="town", type="VARCHAR"), Column(name="staff", type="INTEGER"))),
+    ),
+    instances=(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "gold", "rewritten"),
+    [
+        ("aliases_renamed", "SELECT a.id FROM shop AS a JOIN shop AS b ON a.id = b.id",
+         "SELECT rewritten_0.id FROM shop AS rewritten_0 JOIN shop AS rewritten_1 ON rewritten_0.id = rewritten_1.id"),
+        ("predicates_turned", "SELECT id FROM shop WHERE id > 1 AND staff < 3",
+         "SELECT id FROM shop WHERE staff < 3 AND id > 1"),
+        ("comparisons_turned", "SELECT id FROM shop WHERE staff >= 3", "SELECT id FROM shop WHERE 3 <= staff"),
+        ("join_commuted", "SELECT a.id FROM shop AS a JOIN item AS b ON a.id = b.id",
+         "SELECT a.id FROM item AS b JOIN shop AS a ON a.id = b.id"),
+        ("join_commuted", "SELECT a.id FROM shop AS a LEFT JOIN item AS b ON a.id = b.id", None),
+        ("join_commuted", "SELECT * FROM shop AS a JOIN item AS b ON a.id = b.id", None),
+        ("between_split", "SELECT id FROM shop WHERE staff BETWEEN 1 AND 3",
+         "SELECT id FROM shop WHERE (staff >= 1 AND staff <= 3)"),
+        ("between_joined", "SELECT id FROM shop WHERE staff >= 1 AND staff <= 3",
+         "SELECT id FROM shop WHERE staff BETWEEN 1 AND 3"),
+        ("in_as_or", "SELECT id FROM shop WHERE NOT town IN ('a', 'b')",
+         "SELECT id FROM shop WHERE NOT (town = 'a' OR town = 'b')"),
+        ("or_as_in", "SELECT id FROM shop WHERE town = 'a' OR town = 'b'",
+         "SELECT id FROM shop WHERE town IN ('a', 'b')"),
+        ("counted_otherwise", "SELECT COUNT(*) FROM shop", 'SELECT COUNT("id") FROM shop'),
+        ("counted_otherwise", "SELECT COUNT(*) FROM shop JOIN item USING (id)",
+         "SELECT COUNT(1) FROM shop JOIN item USING (id)"),
+        ("negated_twice", "SELECT id FROM shop WHERE staff > 1", "SELECT id FROM shop WHERE NOT (NOT (staff > 1))"),
+        ("wrapped_in_a_cte", "SELECT id FROM shop ORDER BY id", None),
+        ("distinct_as_group", "SELECT DISTINCT town FROM shop", "SELECT town FROM shop GROUP BY town"),
+        ("in_as_exists", "SELECT id FROM shop WHERE NOT id IN (SELECT id FROM item)", None),
+    ],
+)  # fmt: skip
+def test_a_rewrite_says_the_same_in_other_words(bench: ModuleType, name: str, gold: str, rewritten: str | None) -> None:
+    assert dict(bench.rewrites.rewritten(gold, SHOP)).get(name) == rewritten
+
+
+def test_a_sqlite_file_becomes_a_database(bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "spider" / "database" / "pets"
+    folder.mkdir(parents=True)
+    with contextlib.closing(sqlite3.connect(folder / "pets.sqlite")) as file, file:
+        file.execute("CREATE TABLE pet (id INTEGER PRIMARY KEY, weight REAL, name TEXT, mixed)")
+        file.executemany("INSERT INTO pet VALUES (?, ?, ?, ?)", [(1, 2, "a", 1), (2, 2.5, None, "x")])
+    line = {"id": "q", "db_id": "pets", "question": "?", "gold_sql": 'SELECT "a"', "duckdb_sql": "SELECT name FROM pet",
+            "hardness": "easy"}  # fmt: skip
+    (tmp_path / "spider" / "dev_duckdb_verified.jsonl").write_text(json.dumps(line) + "\n")
+    monkeypatch.setenv("TEXT2SQL_SPIDER", str(tmp_path / "spider"))
+    monkeypatch.setenv("TEXT2SQL_CACHE", str(tmp_path / "cache"))
+    spider = importlib.import_module("spider")
+    (asked,) = spider.dev_questions()
+    columns = asked.database.tables[0].columns
+    assert [(one.name, one.type, one.nullable) for one in columns] == [
+        ("id", "BIGINT", False), ("weight", "DOUBLE", True), ("name", "VARCHAR", True), ("mixed", "VARCHAR", True),
+    ]  # fmt: skip
+    assert spider.dev_questions() == [asked] == spider.spread([asked, asked], 5)
+    assert asked.sqlite == folder / "pets.sqlite"

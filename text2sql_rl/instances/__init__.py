@@ -33,7 +33,7 @@ from text2sql_rl.sandbox import Job
 __all__ = ["build_instances", "fair", "mutants"]
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 3
+VERSION = 4
 # Candidates go wrong in more ways than mutants do, so a few instances are always kept.
 _FEWEST = 3
 
@@ -121,7 +121,7 @@ def _left(alive: dict[tuple[int, int], str], tried: Sequence[_Tried]) -> list[st
 
 
 def _nulls(sources: Sequence[Source], left: Sequence[str]) -> tuple[Recipe, ...]:
-    """NULLs in the nullable columns that mutants still alive speak of: in all of them, and in one each."""
+    """NULLs in nullable columns that mutants still alive speak of: in all of them, in many or few rows; in one each."""
     words = {word.lower() for sql in left for word in re.findall(r"\w+", sql)}
     columns = [
         (source.table.name, column.name)
@@ -131,8 +131,12 @@ def _nulls(sources: Sequence[Source], left: Sequence[str]) -> tuple[Recipe, ...]
     ]
     if not columns:
         return ()
-    sets = [("nulls", frozenset(columns)), *((f"null {'.'.join(one)}", frozenset([one])) for one in columns[:8])]
-    return tuple(Recipe(name, mix=0.5, border=0.4, nulls=chosen, rows=(12, 24)) for name, chosen in sets)
+    every = frozenset(columns)
+    single = ((f"null {'.'.join(one)}", frozenset([one])) for one in columns[:8])
+    return (
+        Recipe("many nulls", mix=0.7, border=0.3, nulls=every, rows=(40, 70)),
+        *(Recipe(name, mix=0.5, border=0.4, nulls=some, rows=(12, 24)) for name, some in [("nulls", every), *single]),
+    )
 
 
 def _survivors(
