@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from text2sql_rl.compare import compare
+from text2sql_rl.compare import compare, typed
 from text2sql_rl.records import Execution, Gold, Match, Outcome, SortKey, Verdict
 
 INT, TEXT, DOUBLE = "INTEGER", "VARCHAR", "DOUBLE"
@@ -368,3 +368,42 @@ def _seconds(size: int) -> float:
 
 def test_time_grows_with_the_rows_not_with_their_pairs() -> None:
     assert _seconds(20_000) < 25 * _seconds(2_000)
+
+
+QUICK = [
+    "SELECT name, 5 FROM t",
+    "select t1.name FROM t AS t1 WHERE x = 'a'",
+    "SELECT DISTINCT name AS n FROM t LIMIT 3",
+    "SELECT * FROM t LIMIT 2",
+    "SELECT count(*) FROM t WHERE a > 3",
+    "SELECT 5 FROM t",
+    "SELECT 5 AS total FROM t",
+    "SELECT 5 total FROM t",
+    "SELECT total: 5 FROM t",
+    "SELECT NULL, 5 FROM t",
+    "SELECT true AS a, 'x' FROM t",
+    "SELECT current_date, 5 FROM t",
+    "SELECT DATE '2020-01-01' FROM t",
+    "SELECT INTERVAL 3 DAY FROM t",
+    "SELECT CASE WHEN true THEN 5 END FROM t",
+    "SELECT 'a.b' FROM t",
+    "SELECT upper('x') FROM t",
+    "SELECT 5 UNION ALL SELECT name FROM t",
+    "SELECT 'FROM' FROM t",
+    "SELECT user, 5 FROM t",
+    "SELECT localtime, 5",
+]
+
+
+@pytest.mark.parametrize("sql", QUICK)
+def test_what_is_seen_without_parsing_is_what_parsing_sees(sql: str) -> None:
+    seen = typed._BEGINS_READING.match(sql) is not None
+    assert not (seen and typed._constants(sql))
+    assert seen is (sql in QUICK[:5])
+
+
+@pytest.mark.parametrize("sql", QUICK[5:10])
+def test_constants_of_its_own_are_typed_in(sql: str) -> None:
+    assert typed.typed_in(sql, "SELECT name FROM t")
+    assert not typed.typed_in(sql, sql)
+    assert not typed.typed_in(sql, "SELECT 5 FROM t WHERE a")
