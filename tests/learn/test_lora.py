@@ -145,7 +145,7 @@ def test_grpo_asks_exactly_what_sampling_and_fine_tuning_ask(
     run: RunFolder, asked: list[list[int]], content: Content, pretrained: Path
 ) -> None:
     tokenizer, style = Policy(pretrained).tokenizer, DdlStyle()
-    prompts = [encode(tokenizer, style.prompt(*pair), 300) for pair in tiny.items(content, "rl")]
+    prompts = encode(tokenizer, [style.prompt(*pair) for pair in tiny.items(content, "rl")], 300)
     assert len(asked) >= 4 * 2
     assert all(ids in prompts for ids in asked)
     assert tokenizer.decode(prompts[0]).startswith("<|start|>user\nCREATE TABLE horse")
@@ -172,7 +172,7 @@ def test_a_model_without_a_template_reads_plain_text(content: Content, pretraine
     tokenizer, style = Policy(pretrained).tokenizer, DdlStyle()
     tokenizer.chat_template = None
     prompt = style.prompt(*tiny.items(content, "sft")[0])
-    assert tokenizer.decode(encode(tokenizer, prompt, 300)) == f"{prompt.text}\n"
+    assert tokenizer.decode(encode(tokenizer, [prompt], 300)[0]) == f"{prompt.text}\n"
 
 
 def test_a_killed_run_goes_on_with_its_adapter(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

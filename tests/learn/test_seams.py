@@ -81,7 +81,7 @@ def test_the_trainer_reads_the_same_prompt_as_sampling_elsewhere(
     trainer: DeclaredGRPOTrainer, scored: dict[str, Any], content: Content
 ) -> None:
     prompts = [ids[mask.bool()].tolist() for ids, mask in zip(scored["prompt_ids"], scored["prompt_mask"], strict=True)]
-    expected = [encode(trainer.processing_class, task.prompt, 80) for task in tasks(content, 2)]
+    expected = encode(trainer.processing_class, [task.prompt for task in tasks(content, 2)], 80)
     assert prompts[::G] == expected
 
 

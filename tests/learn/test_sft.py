@@ -106,7 +106,7 @@ def test_a_row_is_prompt_answer_and_end(content: Content, policy: Policy) -> Non
     expected = []
     for pair in pairs(content):
         prompt = style.prompt(pair.question, pair.database)
-        start = encode(tokenizer, prompt, 80)
+        (start,) = encode(tokenizer, [prompt], 80)
         answer = style.completion(prompt, pair.database, pair.sql) or ""
         end = [*tokenizer(answer)["input_ids"], tokenizer.eos_token_id]
         assert tokenizer.unk_token_id not in end

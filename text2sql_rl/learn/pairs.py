@@ -17,7 +17,7 @@ from text2sql_rl.errors import DataError
 from text2sql_rl.policy.hf import encode
 from text2sql_rl.prompts import Style
 from text2sql_rl.prompts.slot import SlotStyle, Variation
-from text2sql_rl.records import Database, Question
+from text2sql_rl.records import Database, Prompt, Question
 
 _MASKED = -100
 _EASY_SHARE = 0.3  # of the rows: the schema grows from what the answer needs to all of it
@@ -71,13 +71,15 @@ def build_rows(
     order: list[Pair] = []
     while len(order) < rows:
         order += rng.sample(expressible, len(expressible))
-    ids: list[tuple[list[int], list[int]]] = []
+    written: list[tuple[Prompt, str]] = []
     for number, pair in enumerate(order[:rows]):
-        share = number / rows
-        keep = min(1.0, share / _EASY_SHARE) if curriculum else 1.0
-        ids.append(_row(pair, style, tokenizer, longest, rng, keep if augment else None))
-    ids = _by_length(ids, batch, rng)
-    return Dataset.from_dict({"input_ids": [row[0] for row in ids], "labels": [row[1] for row in ids]})
+        keep = min(1.0, number / rows / _EASY_SHARE) if curriculum else 1.0
+        written.append(_write(pair, style, rng, keep if augment else None))
+    starts = encode(tokenizer, [prompt for prompt, _ in written], longest)
+    ends = tokenizer([answer for _, answer in written], add_special_tokens=False)["input_ids"]
+    full = [(start, [*end, tokenizer.eos_token_id]) for start, end in zip(starts, ends, strict=True)]
+    ordered = _by_length([(start + end, [_MASKED] * len(start) + end) for start, end in full], batch, rng)
+    return Dataset.from_dict({"input_ids": [row[0] for row in ordered], "labels": [row[1] for row in ordered]})
 
 
 def unexpressed(pairs: Sequence[Pair], style: Style) -> list[Pair]:
@@ -89,20 +91,15 @@ def _answer(pair: Pair, style: Style) -> str | None:
     return style.completion(style.prompt(pair.question, pair.database), pair.database, pair.sql)
 
 
-def _row(
-    pair: Pair, style: Style, tokenizer: Any, longest: int, rng: random.Random, keep: float | None
-) -> tuple[list[int], list[int]]:
-    prompt, answer = style.prompt(pair.question, pair.database), None
+def _write(pair: Pair, style: Style, rng: random.Random, keep: float | None) -> tuple[Prompt, str]:
+    """The pair's prompt and answer, varied when `keep` gives the share of the schema to show."""
     if keep is not None and isinstance(style, SlotStyle):
         hide = rng.uniform(0.0, _HIDE_AT_MOST)
         varied = style.vary(pair.question, pair.database, pair.sql, rng, Variation(keep, hide, _PART))
         if varied is not None:
-            prompt, answer = varied
-    if answer is None:
-        answer = style.completion(prompt, pair.database, pair.sql) or ""
-    start = encode(tokenizer, prompt, longest)
-    end = [*tokenizer(answer, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-    return start + end, [_MASKED] * len(start) + end
+            return varied
+    prompt = style.prompt(pair.question, pair.database)
+    return prompt, style.completion(prompt, pair.database, pair.sql) or ""
 
 
 def _by_length(

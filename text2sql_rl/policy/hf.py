@@ -123,7 +123,7 @@ class Policy:
         Raises:
             PolicyError: a prompt is longer than `limits.max_prompt_tokens`.
         """
-        ids = [encode(self.tokenizer, prompt, limits.max_prompt_tokens) for prompt in prompts]
+        ids = encode(self.tokenizer, prompts, limits.max_prompt_tokens)
         ends = end_ids(self.model, self.tokenizer)
         order = sorted(range(len(ids)), key=lambda index: (len(ids[index]), index))
         out: list[list[Completion]] = [[] for _ in prompts]
@@ -154,25 +154,29 @@ def _load(name: str, dtype: torch.dtype) -> Any:
     return AutoPeftModelForCausalLM.from_pretrained(name, dtype=dtype, is_trainable=True)
 
 
-def encode(tokenizer: Any, prompt: Prompt, longest: int) -> list[int]:
-    """The prompt's token ids, through the chat template where the prompt is a chat and the model has one.
+def encode(tokenizer: Any, prompts: Sequence[Prompt], longest: int) -> list[list[int]]:
+    """The prompts' token ids, through the chat template where a prompt is a chat and the model has one.
 
     Raises:
-        PolicyError: it has more than `longest` tokens.
+        PolicyError: one has more than `longest` tokens.
     """
-    if prompt.chat and tokenizer.chat_template:
-        message = [{"role": "user", "content": prompt.text}]
-        ids = tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=False)
+    if not prompts:
+        return []
+    chat = prompts[0].chat
+    if chat and tokenizer.chat_template:
+        messages = [[{"role": "user", "content": prompt.text}] for prompt in prompts]
+        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
     else:
-        text = f"{prompt.text}\n" if prompt.chat else prompt.text
-        ids = tokenizer(text, add_special_tokens=prompt.chat)["input_ids"]
-    if len(ids) > longest:
-        raise PolicyError(
-            f"the prompt has {len(ids)} tokens, more than sampling.max_prompt_tokens = {longest}",
-            field=f"question {prompt.question_id}",
-            fix="Raise the limit or leave the question out; prompts are never cut.",
-        )
-    return list(ids)
+        texts = [f"{prompt.text}\n" if chat else prompt.text for prompt in prompts]
+        ids = tokenizer(texts, add_special_tokens=chat)["input_ids"]
+    for prompt, tokens in zip(prompts, ids, strict=True):
+        if len(tokens) > longest:
+            raise PolicyError(
+                f"the prompt has {len(tokens)} tokens, more than sampling.max_prompt_tokens = {longest}",
+                field=f"question {prompt.question_id}",
+                fix="Raise the limit or leave the question out; prompts are never cut.",
+            )
+    return [list(tokens) for tokens in ids]
 
 
 def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

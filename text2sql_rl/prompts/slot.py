@@ -187,16 +187,22 @@ def _stored_text(database: Database) -> list[tuple[str, str, str]]:
 
 
 def _drawer(question: Question, database: Database, rng: random.Random) -> Callable[[str], str]:
-    pools = {letter: rng.sample(range(size), size) for letter, size in _POOL.items()}
+    drawn: set[str] = set()
+    left = dict(_POOL)
 
     def draw(letter: str) -> str:
-        if not pools[letter]:
+        if not left[letter]:
             raise DataError(
                 f"the slot prompt style has only {_POOL[letter]} placeholders {letter}",
                 field=f"question {question.id}, database {database.name}",
                 fix="Use prompt_style: ddl for schemas of this size.",
             )
-        return f"{letter}{pools[letter].pop()}"
+        left[letter] -= 1
+        token = f"{letter}{rng.randrange(_POOL[letter])}"
+        while token in drawn:
+            token = f"{letter}{rng.randrange(_POOL[letter])}"
+        drawn.add(token)
+        return token
 
     return draw
 
