@@ -208,7 +208,7 @@ def _judge(
     for case, real, gold, candidate, execution in zip(cases, reals, golds, candidates, first, strict=True):
         verdicts = [compare(gold, execution, candidate.sql or "")] if execution else []
         if most and verdicts and verdicts[0].match == Match.MATCH and not case.policy:
-            others = build_instances(real, [gold], sandbox, folder, most)
+            others = build_instances(real, [gold], sandbox, folder, most, second_draw=False)
             more = fair(gold, prepare_golds([(other, case.gold_sql) for other in others], sandbox))
             ran = _run(sandbox, [(other, candidate.sql) for other in others])
             verdicts += [compare(target, found) for target, found in zip(more, ran, strict=True) if found]

@@ -33,7 +33,7 @@ from text2sql_rl.sandbox import Job
 __all__ = ["build_instances", "fair", "mutants"]
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 4
+VERSION = 5
 # Candidates go wrong in more ways than mutants do, so a few instances are always kept.
 _FEWEST = 3
 
@@ -64,7 +64,13 @@ def _answers(gold: Gold) -> bool:
 
 
 def build_instances(
-    real: Instance, golds: Sequence[Gold], sandbox: Runs, folder: Path, most: int = 6, seed: int = 0
+    real: Instance,
+    golds: Sequence[Gold],
+    sandbox: Runs,
+    folder: Path,
+    most: int = 6,
+    seed: int = 0,
+    second_draw: bool = True,
 ) -> tuple[Instance, ...]:
     """Build up to `most` instances beside the real one, numbered from 1.
 
@@ -76,6 +82,7 @@ def build_instances(
             instances that are not chosen are removed.
         most: the cap.
         seed: other rows for another seed.
+        second_draw: make every kind of rows once more where mutants are left; tells more, takes twice as long.
 
     Raises:
         DataError: the real file cannot be read, or the folder not written.
@@ -105,7 +112,7 @@ def build_instances(
         if left := _left(alive, found):
             found += tried(_nulls(sources, left))
         # Other draws of the same kinds: some mutants need a rare meeting of rows.
-        if left := _left(alive, found):
+        if second_draw and (left := _left(alive, found)):
             once_more = (*RECIPES, *MORE_RECIPES, *_nulls(sources, left))
             found += tried([replace(recipe, name=f"{recipe.name} again") for recipe in once_more])
     chosen = _cover(found, most)
@@ -135,6 +142,7 @@ def _nulls(sources: Sequence[Source], left: Sequence[str]) -> tuple[Recipe, ...]
     single = ((f"null {'.'.join(one)}", frozenset([one])) for one in columns[:8])
     return (
         Recipe("many nulls", mix=0.7, border=0.3, nulls=every, rows=(40, 70)),
+        Recipe("tied nulls", mix=0.3, border=0.2, tie=0.5, nulls=every, rows=(20, 35)),
         *(Recipe(name, mix=0.5, border=0.4, nulls=some, rows=(12, 24)) for name, some in [("nulls", every), *single]),
     )
 
