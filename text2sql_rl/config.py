@@ -130,6 +130,7 @@ class Grpo(_Part):
     beta: float = Field(0.0, ge=0, description="Weight of the KL penalty to the start. Rises: stays closer.")
     advantage: Advantage
     save_every: int = Field(ge=1, description="Steps between checkpoints; a killed run loses at most these.")
+    keep: Literal["best", "last"] = Field("best", description="The policy that counts: the best on dev, or the last.")
 
 
 class Control(_Part):

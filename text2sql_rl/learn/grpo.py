@@ -214,7 +214,7 @@ def train(
     watch.resume(int(state.name.rpartition("-")[2]) if state else 0)
     with stage.guard():
         trainer.train(resume_from_checkpoint=str(state) if state else None)
-        if dev is None:
+        if dev is None or settings.keep == "last":
             save_model(trainer.model, policy.tokenizer, style, stage.path / "checkpoint")
         shutil.rmtree(trainer_folder, ignore_errors=True)
     best = watch.best if dev is not None else None
