@@ -86,6 +86,7 @@ def fake(call: Call, content: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     for name, module in fake_program.fakes().items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr("text2sql_rl.pipeline.run_pipeline", fake_program.run_pipeline())
+    monkeypatch.setattr("text2sql_rl.pipeline.check_inputs", lambda config: None)
     return call
 
 

@@ -97,7 +97,7 @@ def run(
     """Run all stages of a config, skipping what is done; the same command goes on after an interruption."""
     from text2sql_rl.pipeline import run_pipeline
 
-    resolved, folder = _open(config, overrides, fresh)
+    resolved, folder = _open(config, overrides, fresh=fresh, check=True)
     options = [part for override in overrides or () for part in ("--set", override)]
     run_pipeline(resolved, folder, [str(config), *options], _console(), jobs)
     _show_report(folder)
@@ -179,12 +179,19 @@ def report(
     _show_report(folder)
 
 
-def _open(path: Path, overrides: list[str] | None, fresh: bool = False) -> tuple[RunConfig, RunFolder]:
+def _open(
+    path: Path, overrides: list[str] | None, fresh: bool = False, check: bool = False
+) -> tuple[RunConfig, RunFolder]:
     from text2sql_rl.config import load_config
     from text2sql_rl.runs import RunFolder
 
     config = load_config(path, tuple(overrides or ()))
     folder = RunFolder(config.runs / config.name)
+    # A folder that is there was checked, and goes on only with the same config and content.
+    if check and (fresh or not folder.exists()):
+        from text2sql_rl.pipeline import check_inputs
+
+        check_inputs(config)
     if fresh:
         folder.remove()
     folder.create_or_open(config.model_dump(mode="json"))

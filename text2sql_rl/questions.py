@@ -98,6 +98,11 @@ def load_file(path: Path, split: Split) -> tuple[Question, ...]:
     return tuple(_question(line, n, path, split) for n, line in enumerate(lines, 1) if line.strip())
 
 
+def question_file(root: Path, question: Question) -> Path:
+    """The file under `root` that a question stands in."""
+    return root / question.split.value / f"{question.role}.jsonl"
+
+
 def dump_line(question: Question) -> str:
     """One question as its JSONL line, without the newline; `load_file` reads it back."""
     record = {
@@ -176,7 +181,7 @@ def _check_databases(questions: Sequence[Question], store: DatabaseStore, root: 
         if question.database not in known:
             raise DataError(
                 f"question {question.id} of {question.role} names the unknown database {question.database!r}",
-                file=root / question.split.value / f"{question.role}.jsonl",
+                file=question_file(root, question),
                 field="database",
                 fix=f"Databases lie in {store.root}",
             )

@@ -4,7 +4,8 @@ In: a config. Out: a run folder whose stages are done, in an order that keeps th
 cost. Not here: what a stage does (learn, evaluate, report), or its files (runs).
 """
 
+from text2sql_rl.pipeline.inputs import check_inputs
 from text2sql_rl.pipeline.schedule import run_pipeline
 from text2sql_rl.pipeline.stages import STAGES, Stage, plan, run_stage
 
-__all__ = ["STAGES", "Stage", "plan", "run_pipeline", "run_stage"]
+__all__ = ["STAGES", "Stage", "check_inputs", "plan", "run_pipeline", "run_stage"]

@@ -41,6 +41,10 @@ class RunFolder:
         self._file = path / "run.json"
         self._min_free_gb = read_min_free_gb() if min_free_gb is None else min_free_gb
 
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return self._file.is_file()
+
     def create_or_open(self, config_snapshot: Mapping[str, Any]) -> None:
         """Make the folder for this config, or go on with it where the same config and content made it.
 
