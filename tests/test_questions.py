@@ -119,8 +119,8 @@ def test_the_released_sets_keep_the_wall() -> None:
     questions = load_questions(ROOT / "data", store)
     sizes = {role: len(questions.role(role)) for role in questions.roles()}
     assert {r: n for r, n in sizes.items() if r != "handwritten"} == {
-        "sft": 400,
-        "rl": 3000,
+        "sft": 800,
+        "rl": 6000,
         "dev": 240,
         "heldout": 800,
     }

@@ -33,7 +33,7 @@ def _lines(rollout: Rollout) -> Iterator[str]:
     if execution is not None:
         found = f"{rollout.rows} rows, gold has {rollout.gold_rows}" if rollout.rows is not None else execution.reason
         yield f"execution  {execution.outcome.value}: {found}"
-    if verdict is not None:
+    if verdict is not None and execution is not None and verdict.words != execution.reason:
         flags = f" [{', '.join(verdict.flags)}]" if verdict.flags else ""
         yield f"verdict    {verdict.match.value}, {verdict.code}: {verdict.words}{flags}"
     if reward.total is None:

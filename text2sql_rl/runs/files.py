@@ -22,7 +22,10 @@ from typing import Any
 from text2sql_rl.errors import RunError, Text2SqlError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG)
+_REFUSED = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG),
+    errno.ENOENT,  # some file systems say so of a folder that nobody may make
+)
 # Writers below Python (torch, Arrow) report a full disk as an error of their own without a number.
 _FULL_BELOW_BYTES = 8 << 20
 
