@@ -34,6 +34,9 @@ from text2sql_rl.runs import RunFolder, StageFolder
 from text2sql_rl.sandbox import Limits
 from text2sql_rl.scoring import load_rule
 
+# Far enough apart that the chunks of two measurements never share a seed.
+_SAMPLING_SEEDS = {"difficulty": 1_000, "difficulty_warm": 1_000_000}
+
 
 def base(config: RunConfig, run: RunFolder) -> None:
     """The untrained policy: a new one from scratch, or the name of a pretrained one."""
@@ -88,13 +91,19 @@ def control(config: RunConfig, run: RunFolder) -> None:
 
 def difficulty(config: RunConfig, run: RunFolder) -> None:
     """Pass rates of rl questions under the sft checkpoint."""
-    _measure(config, run, "difficulty", "sft", config.difficulty.questions, skip=0)
+    items = _shuffled(open_content(), config.seed)
+    _measure(config, run, "difficulty", "sft", items[: config.difficulty.questions])
 
 
 def difficulty_warm(config: RunConfig, run: RunFolder) -> None:
-    """Pass rates measured again, after the warm-up."""
+    """Pass rates after the warm-up: first of what the policy did not always solve before, then of other questions."""
     assert config.warmup is not None
-    _measure(config, run, "difficulty_warm", "warmup", config.warmup.measure, skip=config.difficulty.questions)
+    items = _shuffled(open_content(), config.seed)
+    before, others = items[: config.difficulty.questions], items[config.difficulty.questions :]
+    groups = read_groups(run.source("difficulty").path / "rollouts")
+    unsolved = {group.question_id for group in groups if measuring.pass_rate(group).rate < 1.0}
+    again = [item for item in before if item[0].id in unsolved]
+    _measure(config, run, "difficulty_warm", "warmup", (again + others)[: config.warmup.measure])
 
 
 def warmup(config: RunConfig, run: RunFolder) -> None:
@@ -152,15 +161,16 @@ def grpo(config: RunConfig, run: RunFolder) -> None:
     stage.finish({**result, "questions": len(set(order)), "databases": databases})
 
 
-def _measure(config: RunConfig, run: RunFolder, name: str, source: str, count: int, skip: int) -> None:
+def _measure(
+    config: RunConfig, run: RunFolder, name: str, source: str, items: Sequence[tuple[Question, Database]]
+) -> None:
     stage = run.stage(name)
     stage.start()
     settings = config.difficulty
     rates: list[PassRate] = []
+    began = time.perf_counter()
     with _judge(config) as judge:
-        content = open_content()
         policy, style = load(run.source(source).path / "checkpoint", _dtype(config))
-        items = _draw(_role(content, "rl"), count, config.seed, skip)
         lineage = _lineage(config, name, source, judge, style, items)
         folder = stage.path / "rollouts"
 
@@ -171,11 +181,10 @@ def _measure(config: RunConfig, run: RunFolder, name: str, source: str, count: i
         def log(number: int, groups: list[Group]) -> None:
             write_groups(part_path(folder, number), groups, lineage, step=number)
 
-        began = time.perf_counter()
+        seed = config.seed + _SAMPLING_SEEDS[name]
         for count, groups in measuring.measure(
-            policy, style, items, config.sampling, judge,
-            samples=settings.samples, seed=config.seed + 1000 * (1 + skip), done=done, log=log,
-        ):  # fmt: skip
+            policy, style, items, config.sampling, judge, samples=settings.samples, seed=seed, done=done, log=log
+        ):
             rates += [measuring.pass_rate(group) for group in groups]
             mean = sum(rate.rate for rate in rates) / len(rates)
             stage.progress(count, len(items), f"mean pass rate {mean:.1%}")
@@ -249,10 +258,10 @@ def _role(content: Content, role: str) -> list[tuple[Question, Database]]:
     return content.pairs(questions)
 
 
-def _draw(items: list[tuple[Question, Database]], count: int, seed: int, skip: int) -> list[tuple[Question, Database]]:
-    """`count` items of a fixed shuffle, from position `skip` on; from the start again where it ends."""
-    shuffled = random.Random(seed).sample(items, len(items))
-    return [shuffled[(skip + number) % len(shuffled)] for number in range(min(count, len(shuffled)))]
+def _shuffled(content: Content, seed: int) -> list[tuple[Question, Database]]:
+    """The rl questions in the run's own fixed order."""
+    items = _role(content, "rl")
+    return random.Random(seed).sample(items, len(items))
 
 
 def _order(kept: Sequence[str], count: int, seed: int) -> list[str]:
