@@ -35,7 +35,7 @@ from text2sql_rl.sandbox import Limits
 from text2sql_rl.scoring import load_rule
 
 # Far enough apart that the chunks of two measurements never share a seed.
-_SAMPLING_SEEDS = {"difficulty": 1_000, "difficulty_warm": 1_000_000}
+_SAMPLING_SEEDS = {"difficulty": 1_000, "difficulty_warm": 2_501_000}
 
 
 def base(config: RunConfig, run: RunFolder) -> None:
@@ -96,14 +96,10 @@ def difficulty(config: RunConfig, run: RunFolder) -> None:
 
 
 def difficulty_warm(config: RunConfig, run: RunFolder) -> None:
-    """Pass rates after the warm-up: first of what the policy did not always solve before, then of other questions."""
+    """Pass rates after the warm-up, of questions that were not measured before as long as there are any."""
     assert config.warmup is not None
-    items = _shuffled(open_content(), config.seed)
-    before, others = items[: config.difficulty.questions], items[config.difficulty.questions :]
-    groups = read_groups(run.source("difficulty").path / "rollouts")
-    unsolved = {group.question_id for group in groups if measuring.pass_rate(group).rate < 1.0}
-    again = [item for item in before if item[0].id in unsolved]
-    _measure(config, run, "difficulty_warm", "warmup", (again + others)[: config.warmup.measure])
+    items, measured = _shuffled(open_content(), config.seed), config.difficulty.questions
+    _measure(config, run, "difficulty_warm", "warmup", (items[measured:] + items[:measured])[: config.warmup.measure])
 
 
 def warmup(config: RunConfig, run: RunFolder) -> None:
