@@ -121,7 +121,7 @@ def _axes(low: float, high: float, least: float | None, most: float | None, x_la
     parts = []
     for number in range(5):
         value, y = low + (high - low) * number / 4, _TOP + _INNER_HEIGHT * (1 - number / 4)
-        label = f"{value:.0%}" if share else f"{value:.3g}"
+        label = f"{value:.0%}" if share else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
         parts.append(Markup('<line class="g" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
             _LEFT, _LEFT + _INNER_WIDTH, y, y))  # fmt: skip
         parts.append(_text(_LEFT - 6, y + 4, label, "end"))
