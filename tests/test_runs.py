@@ -316,3 +316,20 @@ def test_a_run_in_use_is_not_removed(run: RunFolder) -> None:
     with pytest.raises(RunError, match="stage sft is in use"):
         run.remove()
     assert (run.path / "run.json").exists()
+
+
+@pytest.mark.parametrize("content", ["{}", '{"result": 1}'])
+def test_a_done_stage_without_a_result_is_one_clear_error(tmp_path: Path, content: str) -> None:
+    stage = StageFolder(tmp_path / "sft", 0.0)
+    stage.path.mkdir()
+    (stage.path / "done.json").write_text(content)
+    with pytest.raises(RunError, match=r"done\.json: holds no result.*--fresh"):
+        stage.result()
+
+
+def test_a_measurement_that_is_no_object_is_one_clear_error(tmp_path: Path) -> None:
+    stage = StageFolder(tmp_path / "sft", 0.0)
+    stage.path.mkdir()
+    (stage.path / "metrics.jsonl").write_text('[1]\n{"step": 1}\n')
+    with pytest.raises(RunError, match=r"metrics\.jsonl: holds a line that is no JSON object"):
+        stage.metrics()

@@ -97,7 +97,11 @@ class StageFolder:
         """
         if not self.is_done():
             raise RunError(f"stage {self.name} is not done", file=self.path, fix="Run it first.")
-        result: dict[str, Any] = read_json(self.path / "done.json")["result"]
+        result = read_json(self.path / "done.json").get("result")
+        if not isinstance(result, dict):
+            raise RunError(
+                "holds no result", file=self.path / "done.json", fix="Restore it, or start the run over with --fresh."
+            )
         return result
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
@@ -123,9 +127,12 @@ class StageFolder:
             return []
         whole, _, _ = path.read_bytes().rpartition(b"\n")
         try:
-            return [json.loads(line) for line in whole.splitlines() if line]
+            rows = [json.loads(line) for line in whole.splitlines() if line]
         except ValueError as error:
             raise RunError("holds a line that is not JSON", file=path, fix="Remove that line.") from error
+        if not all(isinstance(row, dict) for row in rows):
+            raise RunError("holds a line that is no JSON object", file=path, fix="Remove that line.")
+        return rows
 
     def rewind_metrics(self, step: int) -> None:
         """Drop the rows after `step`: a stage that goes on from a checkpoint measures those steps again."""
