@@ -124,7 +124,7 @@ def _doubts(heldout: Numbers) -> Iterator[str]:
     if heldout["questions"] < _FEW_QUESTIONS or heldout["databases"] < _FEW_DATABASES:
         yield (
             f"{heldout['questions']} questions over {heldout['databases']} databases are few; "
-            f"{_FEW_QUESTIONS} over {_FEW_DATABASES} are what this project asks for."
+            f"at least {_FEW_QUESTIONS} over at least {_FEW_DATABASES} are what this project asks for."
         )
     for name, part in heldout.items():
         if isinstance(part, Mapping) and part.get("unscored"):
