@@ -225,7 +225,7 @@ def test_the_page_holds_every_part(run: RunFolder) -> None:
     for heading in ("Held-out accuracy", "handwritten", "Training", "What still fails", "50 groups from GRPO",
                     "12 wrong held-out answers of GRPO", "Cost", "Where the numbers come from"):  # fmt: skip
         assert heading in page
-    assert page.index("few; at least 600 over at least 8") < page.index("On 100 questions") < page.index("Held-out accuracy")
+    assert page.index("are few; at least 600") < page.index("On 100 questions") < page.index("Held-out accuracy")
     assert page.count('class="chart"') == 6
 
 
