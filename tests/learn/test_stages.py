@@ -18,8 +18,9 @@ from text2sql_rl.config import RunConfig
 from text2sql_rl.content import Content
 from text2sql_rl.errors import ConfigError, DataError, LeakError
 from text2sql_rl.group import AdvantageRule, make_group
-from text2sql_rl.learn import stages
+from text2sql_rl.learn import material, stages
 from text2sql_rl.learn.checkpoints import load
+from text2sql_rl.policy.hf import Policy
 from text2sql_rl.questions import QuestionSet
 from text2sql_rl.records import Group, Question
 from text2sql_rl.rollout_log import read_rollouts
@@ -60,20 +61,20 @@ def with_role(content: Content, role: str, questions: Sequence[Question]) -> Con
 @pytest.mark.parametrize("role", ["sft", "rl", "dev"])
 def test_a_heldout_question_in_any_training_set_is_refused(content: Content, role: str) -> None:
     stray = content.questions.role("heldout")[0]
-    assert len(stages._role(content, role)) == len(content.questions.role(role))
+    assert len(material.asked(content, role)) == len(content.questions.role(role))
     with pytest.raises(LeakError, match=f"{role}: held-out question heldout-0"):
-        stages._role(with_role(content, role, [*content.questions.role(role), stray]), role)
+        material.asked(with_role(content, role, [*content.questions.role(role), stray]), role)
     with pytest.raises(LeakError):
-        stages._role(content, "heldout")
+        material.asked(content, "heldout")
 
 
 def test_an_empty_set_is_one_clear_error(content: Content) -> None:
     with pytest.raises(DataError, match="'rl' is empty"):
-        stages._role(with_role(content, "rl", []), "rl")
+        material.asked(with_role(content, "rl", []), "rl")
 
 
 def test_the_vocabulary_reads_no_gold_but_sfts(content: Content) -> None:
-    words, answers = stages._vocabulary(content)
+    words, answers = material.vocabulary(content)
     assert set(words) <= {"how", "many", "are", "there", "list", "the", "of", "every", "what", "is", "highest"}
     assert {"many", "highest"} <= set(words)
     assert {"SELECT", "COUNT", "*"} <= set(answers)
@@ -82,7 +83,7 @@ def test_the_vocabulary_reads_no_gold_but_sfts(content: Content) -> None:
     for role in ("rl", "dev", "heldout"):
         hidden = [dataclasses.replace(one, gold_sql="SELECT hidden") for one in content.questions.role(role)]
         blind = with_role(blind, role, hidden)
-    assert stages._vocabulary(blind) == (words, answers)
+    assert material.vocabulary(blind) == (words, answers)
 
 
 PRETRAINED = {"kind": "pretrained", "model": "none"}
@@ -113,15 +114,15 @@ def test_solved_takes_distinct_matching_candidates_the_most_frequent_first(conte
         group("rl-1", ("x", 0.05), (None, 0.0), ("y", None)),
         group("rl-2", ("z", 1.0)),
     ]
-    solved = stages._solved(groups, by_id, most=2)
+    solved = material.solved_pairs(groups, by_id, most=2)
     assert [(pair.question.id, pair.sql) for pair in solved] == [("rl-0", "b"), ("rl-0", "a"), ("rl-2", "z")]
     assert [pair.database.name for pair in solved] == ["stable"] * 3
-    assert len(stages._solved(groups, by_id, most=9)) == 4
+    assert len(material.solved_pairs(groups, by_id, most=9)) == 4
 
 
 def test_the_order_of_rl_questions_is_fixed_by_the_seed(content: Content) -> None:
     def order(seed: int) -> list[str]:
-        return [question.id for question, _ in stages._shuffled(content, seed)]
+        return [question.id for question, _ in material.shuffled(content, seed)]
 
     assert order(1) == order(1)
     assert sorted(order(1)) == ["rl-0", "rl-1", "rl-2", "rl-3"]
@@ -130,17 +131,17 @@ def test_the_order_of_rl_questions_is_fixed_by_the_seed(content: Content) -> Non
 
 def test_training_order_takes_each_question_equally_often() -> None:
     kept = [f"q{number}" for number in range(5)]
-    order = stages._order(kept, 13, seed=1)
+    order = material.training_order(kept, 13, seed=1)
     assert len(order) == 13
     assert sorted(order[:5]) == sorted(order[5:10]) == kept
     assert len(set(order[10:])) == 3
-    assert order == stages._order(kept, 13, seed=1)
-    assert order != stages._order(kept, 13, seed=2)
+    assert order == material.training_order(kept, 13, seed=1)
+    assert order != material.training_order(kept, 13, seed=2)
 
 
 def test_an_empty_band_is_one_clear_error() -> None:
     with pytest.raises(DataError, match=r"no question lies in the band.*Widen the band"):
-        stages._order([], 4, seed=1)
+        material.training_order([], 4, seed=1)
 
 
 # ---- the whole chain -----------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ def test_a_stage_begun_again_measures_no_chunk_twice(
     stage = run.stage("difficulty")
     before = stage.result()
     (stage.path / "done.json").unlink()  # as if killed between its last chunk and its end
-    monkeypatch.setattr(stages.Policy, "sample", lambda *_, **__: pytest.fail("sampled again"))
+    monkeypatch.setattr(Policy, "sample", lambda *_, **__: pytest.fail("sampled again"))
     stages.difficulty(config, run)
     after = run.stage("difficulty").result()
     del before["seconds"], after["seconds"]
