@@ -1,8 +1,9 @@
 """The databases folder becomes read-only DuckDB files: room 1, the door of `databases/`.
 
 In: a folder with one folder a database, holding `schema.sql` (CREATE TABLE statements with their keys) and
-`rows/TABLE.csv` (see `csv_rows.py`), or one ready file `NAME.duckdb`. Out: `Database` records whose instance 0
-is a read-only DuckDB file, its schema, and a SHA-256 over the source files.
+`rows/TABLE.csv` (see `csv_rows.py`), or one ready file `NAME.duckdb`, with a seal where it was imported (`seals.py`).
+Out: `Database` records whose instance 0 is a read-only DuckDB file, its schema, and a SHA-256 over what it was built
+from. Keys and joins that a seal declares count as the file's own.
 
 What always holds: a file in the cache is either complete and as it was built (a seal with its digest stands
 beside it) or it is built anew; any number of processes may ask at once; bad content gives one `DataError` with
@@ -13,12 +14,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ import duckdb
 from text2sql_rl.csv_rows import load_table
 from text2sql_rl.errors import DataError, RunError
 from text2sql_rl.records import Column, Database, ForeignKey, Instance, Table
+from text2sql_rl.seals import Seal, file_sha256, read_seal, seal_path, write_seal
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _CACHE_FIX = "Free disk space, or name another cache folder that is writable"
@@ -129,14 +131,15 @@ class DatabaseStore:
     def _open(self, name: str, folder: Path) -> Database:
         ready = folder / f"{name}.duckdb"
         if ready.is_file():
-            path, sha256 = ready, _file_sha256(ready)
+            path, seal = ready, read_seal(ready)
+            sha256 = (seal.content if seal else "") or file_sha256(ready)
         else:
             sha256 = _sources_sha256(folder)
             path = self.cache / f"{name}-{sha256[:16]}.duckdb"
-            if _declared_order(path) is None:
+            if (seal := read_seal(path)) is None:
                 self._build(folder, path)
-        order = _declared_order(path) or ()
-        tables = tuple(sorted(read_schema(path), key=lambda t: order.index(t.name) if t.name in order else len(order)))
+                seal = read_seal(path)
+        tables = read_schema(path) if seal is None else as_sealed(read_schema(path), seal)
         if not tables:
             raise DataError("holds no table", file=folder, fix="Declare at least one CREATE TABLE")
         return Database(
@@ -152,14 +155,14 @@ class DatabaseStore:
             # One builder a file; who waited finds it built. The lock file stays: removing it would race.
             with (self.cache / f".{path.stem}.lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                if _declared_order(path) is not None:
+                if read_seal(path) is not None:
                     return
                 order = build_file(folder, temporary)
                 seal = temporary.with_suffix(".seal")
-                seal.write_text(json.dumps({"sha256": _file_sha256(temporary), "tables": order}), encoding="utf-8")
+                write_seal(Seal(sha256=file_sha256(temporary), tables=order), seal)
                 temporary.chmod(0o444)
                 temporary.replace(path)
-                seal.replace(_seal_path(path))
+                seal.replace(seal_path(path))
         except _ENGINE_HURT as error:
             raise RunError(
                 f"the database {folder.name} cannot be built there ({_first_line(error)})",
@@ -169,6 +172,21 @@ class DatabaseStore:
         finally:
             for left in self.cache.glob(f"{temporary.stem}.*"):
                 left.unlink(missing_ok=True)
+
+
+def as_sealed(tables: Sequence[Table], seal: Seal) -> tuple[Table, ...]:
+    """The tables in the seal's order, with the keys and joins that it declares."""
+    order = seal.tables
+    return tuple(
+        replace(
+            table,
+            columns=tuple(
+                replace(c, primary_key=c.primary_key or c.name in seal.keys.get(table.name, ())) for c in table.columns
+            ),
+            foreign_keys=(*table.foreign_keys, *seal.joins.get(table.name, ())),
+        )
+        for table in sorted(tables, key=lambda t: order.index(t.name) if t.name in order else len(order))
+    )
 
 
 def build_file(folder: Path, target: Path) -> tuple[str, ...]:
@@ -269,33 +287,12 @@ def _is_database(folder: Path) -> bool:
     return (folder / "schema.sql").is_file() or (folder / f"{folder.name}.duckdb").is_file()
 
 
-def _seal_path(path: Path) -> Path:
-    return path.with_suffix(".json")
-
-
-def _declared_order(path: Path) -> tuple[str, ...] | None:
-    """The table names of a cached file in declared order (the file itself forgets it), or None if not intact."""
-    try:
-        seal = json.loads(_seal_path(path).read_text(encoding="utf-8"))
-        return tuple(seal["tables"]) if seal["sha256"] == _file_sha256(path) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _file_sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except PermissionError as error:
-        raise DataError("cannot be read (permission denied)", file=path) from error
-
-
 def _sources_sha256(folder: Path) -> str:
     """SHA-256 over the relative path and the content of schema.sql and every file under rows/."""
     total = hashlib.sha256()
     for file in [folder / "schema.sql", *sorted((folder / "rows").glob("*"))]:
         if file.is_file():
-            total.update(f"{file.relative_to(folder).as_posix()}\0{_file_sha256(file)}\n".encode())
+            total.update(f"{file.relative_to(folder).as_posix()}\0{file_sha256(file)}\n".encode())
     return total.hexdigest()
 
 
