@@ -1,8 +1,9 @@
 """Loaded tables and declared keys become a finished database: the last step of every importer.
 
-In: a staged DuckDB file whose tables hold the rows and no constraint, and the keys that the source declares or that were
-inferred. Out: the DuckDB file, its seal and ABOUT.md. A key that the rows obey becomes a constraint of the file; one that
-they break, or that DuckDB cannot enforce, is declared in the seal and named in the notes. Not here: reading sources.
+In: a staged DuckDB file whose tables hold the rows and no constraint, and the keys that the source declares or that
+were inferred. Out: the DuckDB file, its seal and ABOUT.md. A key that the rows obey becomes a constraint of the file;
+one that they break, or that DuckDB cannot enforce, is declared in the seal, and named in the notes where the rows are
+the reason. Not here: reading sources.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _Unique = Mapping[str, Sequence[tuple[str, ...]]]
 class Converted:
     """One imported database.
 
-    `path` is its read-only DuckDB file, `schema` its tables as `DatabaseStore` gives them, `notes` what is not as in the
-    source or should be known. `skipped` is true when it was there already, from the same content.
+    `path` is its read-only DuckDB file, `schema` its tables as `DatabaseStore` gives them, `notes` what is not as in
+    the source or should be known. `skipped` is true when it was there already, from the same content.
     """
 
     name: str
@@ -136,17 +137,16 @@ def _obeyed(connection: duckdb.DuckDBPyConnection, tables: Sequence[Table], uniq
             if table.rows <= _MOST_KEYED_ROWS and columns != key and not _repeated(connection, table, columns):
                 keys.unique.setdefault(table.name, []).append(columns)
     for table in tables:
-        for key in dict.fromkeys(table.foreign_keys):
-            parent = known[key.table]
-            fault = _foreign_fault(connection, table, parent, key, keys)
-            if fault is None:
-                keys.foreign.setdefault(table.name, []).append(key)
+        for link in dict.fromkeys(table.foreign_keys):
+            reason = _foreign_fault(connection, table, known[link.table], link, keys)
+            if reason is None:
+                keys.foreign.setdefault(table.name, []).append(link)
                 continue
-            keys.joins.setdefault(table.name, []).append(key)
-            if fault:
+            keys.joins.setdefault(table.name, []).append(link)
+            if reason:
                 keys.notes.append(
-                    f"{table.name}: the foreign key ({', '.join(key.columns)}) to {key.table} is declared, not "
-                    f"enforced: {fault}"
+                    f"{table.name}: the foreign key ({', '.join(link.columns)}) to {link.table} is declared, not "
+                    f"enforced: {reason}"
                 )
     return keys
 

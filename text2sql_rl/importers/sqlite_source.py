@@ -1,8 +1,8 @@
 """A SQLite file becomes a database of a content root.
 
-In: a SQLite file, the content root, a name. Out: `databases/NAME/` with a read-only DuckDB file that holds the same rows
-in the same order, and notes on all that is not as in the source. Rows stream in batches, so memory does not grow with the
-file. The source is opened read-only and needs nothing but Python's own sqlite3. Not here: the gold SQL asked of it.
+In: a SQLite file, the content root, a name. Out: `databases/NAME/` with a read-only DuckDB file that holds the same
+rows in the same order, and notes on all that is not as in the source. Rows stream in batches, so memory does not grow
+with the file. The source is opened read-only, with Python's own sqlite3. Not here: the gold SQL asked of it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def convert_sqlite(
         advance: called with the number of rows that were read since the last call.
 
     Raises:
-        DataError: the source is missing, no SQLite database, encrypted or damaged, or holds no table; the name is taken.
+        DataError: the source is missing, no SQLite database, encrypted or damaged, or has no table; the name is taken.
         RunError: the content root cannot be written.
     """
     source = Path(source)

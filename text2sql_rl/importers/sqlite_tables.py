@@ -1,9 +1,9 @@
 """What a SQLite file holds: its tables with the types of what is stored, their keys, and the dirt.
 
-In: an open SQLite connection. Out: one `StoredTable` a table, and notes in words. A column's type comes from the values,
-not from the declaration, since SQLite keeps what it is given: whole numbers -> BIGINT, with fractions -> DOUBLE, blobs ->
-BLOB, text -> VARCHAR, and so does anything beside text. Dates stay the texts or numbers that they are. A column without
-values takes its type from the affinity of its declaration (https://sqlite.org/datatype3.html, section 3.1).
+In: an open SQLite connection. Out: one `StoredTable` a table, and notes in words. A column's type comes from its values,
+not from its declaration, since SQLite keeps what it is given: whole numbers -> BIGINT, with fractions -> DOUBLE, blobs
+-> BLOB, text and whatever stands beside text -> VARCHAR. Dates stay the texts or numbers that they are. A column
+without values takes its type from its declaration's affinity (https://sqlite.org/datatype3.html, section 3.1).
 Not here: reading rows, views.
 """
 

@@ -1,7 +1,7 @@
 """The views of a SQLite file as views of DuckDB.
 
-In: the SQLite file and the staged tables. Out: CREATE VIEW statements whose rows in DuckDB are SQLite's own. A view that
-does not translate, or gives other rows, is left out and named. Not here: gold SQL; it has a bridge of its own.
+In: the SQLite file and the staged tables. Out: CREATE VIEW statements whose rows in DuckDB are SQLite's own. A view
+that does not translate, or gives other rows, is left out and named. Not here: gold SQL; it has a bridge of its own.
 """
 
 from __future__ import annotations
