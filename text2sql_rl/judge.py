@@ -22,7 +22,8 @@ from typing import Protocol, Self
 
 from text2sql_rl import __version__
 from text2sql_rl.compare import compare, overall
-from text2sql_rl.errors import RunError, SandboxError
+from text2sql_rl.compare.policy import differences
+from text2sql_rl.errors import ConfigError, RunError, SandboxError
 from text2sql_rl.extract import extract
 from text2sql_rl.gold import GoldCache, prepare_golds
 from text2sql_rl.instances import fair
@@ -101,7 +102,13 @@ class Judge:
             workers: sandbox processes; raise it with the processor cores.
             sandbox: another runner instead of a sandbox of its own; closed with the judge.
             cache: a folder where prepared golds are kept for other runs, see `gold.GoldCache`.
+
+        Raises:
+            ConfigError: the rule declares another comparison than this judge makes.
         """
+        if rule.comparison is not None and (found := differences(rule.comparison)):
+            fix = "Use a rule that declares this comparison, or none"
+            raise ConfigError(found[0], file=rule.name, field="comparison", fix=fix)
         self.rule, self.limits = rule, limits or Limits()
         self._sandbox: Runner = sandbox if sandbox is not None else Sandbox(self.limits, workers)
         self._executions: OrderedDict[tuple[str, str], Execution] = OrderedDict()
@@ -291,13 +298,19 @@ def judge_one(gold_sql: str, text: str, instance: Instance, rule: Rule, limits: 
 
 
 def rescore(rollout: Rollout, rule: Rule) -> Reward:
-    """Recompute a reward from a rollout as the log keeps it, under the same rule or another one.
+    """Recompute a reward from a rollout as the log keeps it; see `rejudge`."""
+    return rejudge(rollout, rule).reward
+
+
+def rejudge(rollout: Rollout, rule: Rule) -> Rollout:
+    """Recompute reward, cause and equivalence from a rollout as the log keeps it, under the same rule or another one.
 
     Nothing runs and no rows are needed: verdict, counts and outcome are all that a rule can depend on. What was
     unscored stays unscored.
     """
     if rollout.reward.total is None:
-        return Reward(total=None, unscored=rollout.reward.unscored, rule=rule.name, rule_sha256=rule.sha256)
+        unscored = Reward(total=None, unscored=rollout.reward.unscored, rule=rule.name, rule_sha256=rule.sha256)
+        return replace(rollout, reward=unscored)
     execution, verdict = rollout.execution, rollout.verdict
     if execution is not None and verdict is not None:
         # A constant is one only where the gold reads a table, which the verdict's code tells and the log does not.
@@ -311,7 +324,9 @@ def rescore(rollout: Rollout, rule: Rule) -> Reward:
         finish=rollout.completion.finish,
         equivalent=verdict is not None and verdict.match is Match.MATCH,
     )
-    return score(evidence, rule)
+    reward = score(evidence, rule)
+    cause = _cause(evidence, reward, rule)
+    return replace(rollout, reward=reward, cause=cause, equivalent=is_right(evidence))
 
 
 def _cause(evidence: Evidence, reward: Reward, rule: Rule) -> str:

@@ -5,6 +5,7 @@ In: the keys of a YAML file. Out: a `Rule`. Not here: reading files (rules.py), 
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -15,6 +16,7 @@ from text2sql_rl.scoring.parts import COMPONENTS, GATES, PENALTIES, Part
 Names = TypeVar("Names", dict[str, float], tuple[str, ...])
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Amount = Annotated[float, Field(allow_inf_nan=False)]
+Promise = Literal["bounds", "dominance", "binding", "order", "constants", "spoilt"]
 
 
 class _Strict(BaseModel):
@@ -68,7 +70,13 @@ class Rule(_Strict):
     dominance_margin: Weight = Field(description="Every right answer beats every wrong one by at least this.")
     order: Literal["strict", "weak"] = Field(description="Whether worse standings earn less, or just not more.")
     bounds: Bounds
+    comparison: dict[str, str | float] | None = Field(
+        None, description="The comparison it was written for; a judge that compares otherwise refuses the rule."
+    )
     deliberately_bad: bool = Field(False, description="Loads although it breaks invariants; for audits and lessons.")
+    breaks: tuple[Promise, ...] = Field(
+        (), strict=False, description="The invariants that a deliberately bad rule breaks, all of them and no others."
+    )
     reason: str = Field("", description="Why a deliberately bad rule exists.")
 
     @field_validator("components")
@@ -92,12 +100,23 @@ class Rule(_Strict):
             raise ValueError(f"version {self.version} does not end the file's name {self.name!r} as -v{self.version}")
         if self.deliberately_bad != bool(self.reason):
             raise ValueError("deliberately_bad and reason go together")
+        if self.breaks and not self.deliberately_bad:
+            raise ValueError("only a deliberately_bad rule breaks invariants")
+        if self.supersedes is not None and not _is_earlier(self.supersedes, self.name):
+            raise ValueError(f"supersedes {self.supersedes!r} is no earlier version, e.g. other-v1")
         return self
 
     @property
     def ratio(self) -> RowRatio:
         """The bounds of a plausible row count."""
         return RowRatio(self.row_ratio.low, self.row_ratio.high)
+
+
+def _is_earlier(superseded: str, name: str) -> bool:
+    """Whether `superseded` is a versioned name, and of the same rule only an earlier version."""
+    found = re.fullmatch(r"(.+)-v([1-9]\d*)", superseded)
+    stem, _, version = name.rpartition("-v")
+    return found is not None and (found[1] != stem or int(found[2]) < int(version))
 
 
 def _refuse_unknown(names: Names, parts: tuple[Part, ...]) -> Names:

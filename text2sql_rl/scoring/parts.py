@@ -98,7 +98,7 @@ PENALTIES = (
     Part("over_long", _over_long, "the token limit cut the completion"),
 )
 GATES = (
-    Part("refused", _refused, "the sandbox refuses the candidate"),
+    Part("refused", _refused, "the sandbox refuses the candidate: it is unsafe, or several statements"),
     Part("constant", _constant, "the candidate reads no table"),
     Part("several_answers", _several_answers, "the completion holds several different answers"),
 )

@@ -8,6 +8,8 @@ A file that rewards/rules/LOCK lists is released: it loads only while its bytes 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import yaml
@@ -19,6 +21,23 @@ from text2sql_rl.scoring.invariants import broken
 from text2sql_rl.scoring.model import Rule
 
 DEFAULT_RULE = "bound-v1"
+
+
+class State(StrEnum):
+    """Whether a rule file is released: LOCK lists it, and it still has those bytes."""
+
+    RELEASED = "released"
+    CHANGED = "changed"
+    UNRELEASED = "unreleased"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """A rule as its file says it, not yet held against the invariants."""
+
+    path: Path
+    state: State
+    rule: Rule
 
 
 def rules_folder() -> Path:
@@ -34,12 +53,29 @@ def rule_names() -> tuple[str, ...]:
 def load_rule(name_or_path: str) -> Rule:
     """Load and check a rule.
 
+    A rule that breaks invariants loads only where its file says `deliberately_bad` and names in `breaks` exactly the
+    invariants it breaks. A released file without `breaks` is from before that key.
+
     Args:
         name_or_path: a name such as bound-v1, or the path of a YAML file.
 
     Raises:
         ConfigError: no such rule; not YAML; an unknown, missing or wrong key; a released file that was changed; or
-            an invariant that the rule breaks, with the two outcomes that show it.
+            an invariant that the rule breaks and does not name, with the outcomes that show it.
+    """
+    file = read_rule(name_or_path)
+    if file.state is State.CHANGED:
+        fix = "Restore the file, and write the change as a new version"
+        raise ConfigError("a released rule was changed", file=file.path, fix=fix)
+    _refuse_breaches(file)
+    return file.rule
+
+
+def read_rule(name_or_path: str) -> RuleFile:
+    """Read a rule as its file says it, changed or unsound as it may be: for checking and replaying, not for judging.
+
+    Raises:
+        ConfigError: no such rule; not YAML; an unknown, missing or wrong key.
     """
     path = _path(name_or_path)
     try:
@@ -47,13 +83,9 @@ def load_rule(name_or_path: str) -> Rule:
     except OSError as error:
         raise ConfigError(f"the rule cannot be read: {error.strerror}", file=path) from error
     sha256 = hashlib.sha256(content).hexdigest()
-    _refuse_changed(path, sha256)
-    rule = _parsed(path, content, sha256)
-    if not rule.deliberately_bad:
-        for counterexample in broken(rule):
-            fix = "Change the weights, or declare deliberately_bad with a reason"
-            raise ConfigError(counterexample, file=path, fix=fix)
-    return rule
+    locked = _lock(path.parent / "LOCK").get(path.name)
+    state = State.UNRELEASED if locked is None else State.RELEASED if locked == sha256 else State.CHANGED
+    return RuleFile(path, state, _parsed(path, content, sha256))
 
 
 def released() -> dict[str, str]:
@@ -82,10 +114,21 @@ def _lock(path: Path) -> dict[str, str]:
     return {name: sha256 for sha256, name in lines}
 
 
-def _refuse_changed(path: Path, sha256: str) -> None:
-    if _lock(path.parent / "LOCK").get(path.name, sha256) != sha256:
-        fix = "Restore the file, and write the change as a new version"
-        raise ConfigError("a released rule was changed", file=path, fix=fix)
+def _refuse_breaches(file: RuleFile) -> None:
+    rule, found = file.rule, broken(file.rule)
+    if not rule.deliberately_bad:
+        for counterexample in found:
+            fix = "Change the weights, or declare deliberately_bad, what it breaks and the reason"
+            raise ConfigError(str(counterexample), file=file.path, fix=fix)
+    elif rule.breaks or file.state is not State.RELEASED:
+        broke, said = {one.invariant for one in found}, {str(name) for name in rule.breaks}
+        if broke != said:
+            problem = f"the rule breaks {_listed(broke)}, and its file says {_listed(said)}"
+            raise ConfigError(problem, file=file.path, field="breaks", fix="Name exactly what it breaks")
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"
 
 
 def _parsed(path: Path, content: bytes, sha256: str) -> Rule:

@@ -6,8 +6,9 @@ In: a rule. Out: plain text. Not here: any number that the rule itself does not 
 from __future__ import annotations
 
 from text2sql_rl.records import Finish
+from text2sql_rl.scoring.archetypes import archetypes
 from text2sql_rl.scoring.evidence import STANDINGS, standing
-from text2sql_rl.scoring.invariants import archetypes, broken
+from text2sql_rl.scoring.invariants import broken
 from text2sql_rl.scoring.model import Rule
 from text2sql_rl.scoring.parts import COMPONENTS, GATES, PENALTIES
 from text2sql_rl.scoring.total import score
@@ -44,6 +45,8 @@ def describe(rule: Rule) -> str:
     for gate in GATES:
         cap = rule.gates.get(gate.name)
         lines.append(_line(gate.name, "none" if cap is None else f"{cap:g}", gate.words))
+    if rule.comparison:
+        lines += ["", "compares", *(_line(name, f"{value}", "") for name, value in rule.comparison.items())]
     lines += ["", "earns"]
     for place, (least, most) in outcome_rewards(rule).items():
         lines.append(_line(place, f"{least:g}" if least == most else f"{least:g} .. {most:g}", ""))
