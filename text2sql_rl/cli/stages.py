@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from text2sql_rl.cli.options import ConfigPath, Overrides, console
+from text2sql_rl.cli.options import ConfigPath, Overrides, console, open_rule
 from text2sql_rl.errors import RunError
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ def _open(
     from text2sql_rl.runs import RunFolder
 
     config = load_config(path, tuple(overrides or ()))
+    open_rule(config.judge.rule)
     folder = RunFolder(config.runs / config.name)
     # A folder that is there was checked, and goes on only with the same config and content.
     if check and (fresh or not folder.exists()):
