@@ -12,11 +12,19 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from text2sql_rl.errors import DataError
 from text2sql_rl.records import ForeignKey
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Something of a source that was left out: where it stands, e.g. "people.csv:17", and why."""
+
+    place: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +33,7 @@ class Seal:
 
     `content` is the SHA-256 of its source ("" where the file is its own source), `source` the source's name, `keys` the
     primary key columns by table, `joins` the foreign keys by table that are declared but not enforced, `notes` what
-    a reader of the database should know.
+    a reader of the database should know, `rejects` what of the source is missing.
     """
 
     sha256: str
@@ -35,6 +43,7 @@ class Seal:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     joins: Mapping[str, tuple[ForeignKey, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    rejects: tuple[Reject, ...] = ()
 
 
 def seal_path(path: Path) -> Path:
@@ -66,6 +75,7 @@ def read_seal(path: Path) -> Seal | None:
                 for table, joins in record.get("joins", {}).items()
             },
             notes=tuple(record.get("notes", ())),
+            rejects=tuple(Reject(**reject) for reject in record.get("rejects", ())),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -89,6 +99,8 @@ def write_seal(seal: Seal, target: Path) -> None:
         }
     if seal.notes:
         record["notes"] = list(seal.notes)
+    if seal.rejects:
+        record["rejects"] = [asdict(reject) for reject in seal.rejects]
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         partial.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -15,8 +15,9 @@ from pathlib import Path
 import duckdb
 
 from text2sql_rl.databases import as_sealed, quoted, read_schema
+from text2sql_rl.importers.layout import ContentRoot
 from text2sql_rl.records import ForeignKey, Table
-from text2sql_rl.seals import Seal, file_sha256, seal_path, write_seal
+from text2sql_rl.seals import Reject, Seal, file_sha256, read_seal, seal_path, write_seal
 
 # An index of a constraint is held in memory while it is built: about 40 bytes a row.
 _MOST_KEYED_ROWS = 2_000_000
@@ -32,13 +33,15 @@ class Converted:
     """One imported database.
 
     `path` is its read-only DuckDB file, `schema` its tables as `DatabaseStore` gives them, `notes` what is not as in
-    the source or should be known. `skipped` is true when it was there already, from the same content.
+    the source or should be known, `rejects` parts of the source that are missing. `skipped` is true when it was there
+    already, from the same content.
     """
 
     name: str
     path: Path
     schema: tuple[Table, ...]
     notes: tuple[str, ...] = ()
+    rejects: tuple[Reject, ...] = ()
     skipped: bool = False
 
     @property
@@ -111,7 +114,13 @@ def build(
 
 def converted(path: Path, seal: Seal, skipped: bool = False) -> Converted:
     """A placed database as the importers report it."""
-    return Converted(path.stem, path, as_sealed(read_schema(path), seal), seal.notes, skipped)
+    return Converted(path.stem, path, as_sealed(read_schema(path), seal), seal.notes, seal.rejects, skipped)
+
+
+def existing(root: ContentRoot, name: str) -> Converted:
+    """A database that was there already, intact."""
+    path = root.database_file(name)
+    return converted(path, read_seal(path) or Seal(sha256="", tables=()), skipped=True)
 
 
 def about(name: str, seal: Seal) -> list[str]:

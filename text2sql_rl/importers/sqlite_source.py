@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from text2sql_rl.databases import quoted
 from text2sql_rl.errors import DataError
-from text2sql_rl.importers.build import Converted, build, converted, staged
+from text2sql_rl.importers.build import Converted, build, converted, existing, staged
 from text2sql_rl.importers.layout import ContentRoot, check_name, database_name
 from text2sql_rl.importers.sqlite_tables import StoredTable, read_tables
 from text2sql_rl.importers.sqlite_views import translated_views
@@ -58,9 +58,7 @@ def convert_sqlite(
     content = hashlib.sha256(f"sqlite {_VERSION} {_sources_sha256(source)}".encode()).hexdigest()
     root = ContentRoot(out_dir)
     if not root.accepts(name, content, replace):
-        seal = root.seal(name)
-        assert seal is not None
-        return converted(root.database_file(name), seal, skipped=True)
+        return existing(root, name)
     with root.staging(name) as folder, opened(source) as connection:
         notes: list[str] = []
         tables = read_tables(connection, notes)

@@ -1,6 +1,6 @@
 """What a SQLite file holds: its tables with the types of what is stored, their keys, and the dirt.
 
-In: an open SQLite connection. Out: one `StoredTable` a table, and notes in words. A column's type comes from its values,
+In: an open SQLite connection. Out: one `StoredTable` a table, and notes. A column's type comes from its values,
 not from its declaration, since SQLite keeps what it is given: whole numbers -> BIGINT, with fractions -> DOUBLE, blobs
 -> BLOB, text and whatever stands beside text -> VARCHAR. Dates stay the texts or numbers that they are. A column
 without values takes its type from its declaration's affinity (https://sqlite.org/datatype3.html, section 3.1).
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from text2sql_rl.databases import quoted
+from text2sql_rl.importers.names import Names
 from text2sql_rl.records import Column, ForeignKey, Table
 
 # SQLite gives at most 2,000 result columns.
@@ -70,23 +71,6 @@ class _Counts:
     @property
     def known(self) -> int:
         return self.integer + self.real + self.text + self.blob
-
-
-@dataclass(slots=True)
-class Names:
-    """Gives names that DuckDB can tell apart: never empty, never equal without regard to case."""
-
-    taken: set[str] = field(default_factory=set)
-
-    def fresh(self, name: str, fallback: str) -> str:
-        """The name itself where it is free, else with a number."""
-        chosen = base = name.strip("\0") or fallback
-        number = 1
-        while chosen.lower() in self.taken:
-            number += 1
-            chosen = f"{base}_{number}"
-        self.taken.add(chosen.lower())
-        return chosen
 
 
 def read_tables(connection: sqlite3.Connection, notes: list[str]) -> list[StoredTable]:
