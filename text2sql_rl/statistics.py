@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -159,6 +160,59 @@ def compare_pairs(
     )
 
 
+def design_effect(values: Sequence[float], clusters: Sequence[str]) -> float:
+    """How many times more the mean varies when whole clusters are drawn than when single values are.
+
+    The variance of the mean between clusters, with e_c the sum of a cluster's deviations from the mean and C clusters,
+
+        C / (C - 1) * sum_c e_c^2 / n^2    over    sum_i (x_i - mean)^2 / (n (n - 1))
+
+    (Kish 1965, Survey Sampling, section 8.2; linearised as in Cochran 1977, section 9A). Divide a number of questions
+    by it for the number of independent ones they are worth. 1.0 where it is not defined: one cluster, or no spread.
+
+    Raises:
+        ValueError: no values, or not one cluster a value.
+    """
+    if not len(values) == len(clusters) > 0:
+        raise ValueError(f"{len(values)} values and {len(clusters)} clusters")
+    deviations = np.asarray(values, dtype=float) - np.mean(values)
+    names, where = np.unique(np.asarray(clusters), return_inverse=True)
+    squares, n, count = float(deviations @ deviations), len(values), len(names)
+    if count < 2 or squares == 0.0:
+        return 1.0
+    between = np.bincount(where, weights=deviations, minlength=count)
+    return float(count / (count - 1) * (between @ between) / n**2 * (n * (n - 1)) / squares)
+
+
+def questions_for_margin(share: float, margin: float, effect: float = 1.0) -> int:
+    """How many questions give a 95 % interval of `share` -+ `margin`: z^2 p (1 - p) / margin^2, times the effect.
+
+    Args:
+        share: the accuracy expected.
+        margin: half of the interval, > 0.
+        effect: the design effect of the databases.
+    """
+    return math.ceil(_Z95**2 * share * (1 - share) / margin**2 * effect)
+
+
+def questions_to_see(discordant: float, difference: float, effect: float = 1.0, power: float = 0.8) -> int:
+    """How many questions a paired test at 5 % needs to see a difference (Connor 1987, Biometrics 43, p. 207).
+
+    With p the share of questions that exactly one of two policies answers, and d the difference of their accuracies,
+
+        (z_0.975 sqrt(p) + z_power sqrt(p - d^2))^2 / d^2, times the effect
+
+    Args:
+        discordant: p, in [0, 1]; at least the difference is taken, since no less can make it.
+        difference: d, > 0.
+        effect: the design effect of the databases on the paired differences.
+        power: the chance to see it.
+    """
+    p = max(discordant, difference)
+    reach = _Z95 * math.sqrt(p) + NormalDist().inv_cdf(power) * math.sqrt(p - difference**2)
+    return math.ceil(reach**2 / difference**2 * effect)
+
+
 def pass_at_k(samples: int, correct: int, k: int) -> float:
     """The unbiased estimate that one of k samples is correct (Chen et al. 2021, arXiv 2107.03374, equation 1).
 
@@ -177,6 +231,11 @@ def median_and_range(values: Sequence[float]) -> tuple[float, Interval]:
     """The median, and the range between the 10 % and the 90 % point of what was measured."""
     low, middle, high = np.quantile(np.asarray(values, dtype=float), [0.1, 0.5, 0.9])
     return float(middle), Interval(float(low), float(high))
+
+
+def quantiles(values: Sequence[float], points: Sequence[float]) -> tuple[float, ...]:
+    """The quantiles of what was measured at `points` in [0, 1]."""
+    return tuple(float(one) for one in np.quantile(np.asarray(values, dtype=float), points))
 
 
 def _cluster_means(values: Sequence[float], clusters: Sequence[str], seed: int, draws: int) -> np.ndarray:

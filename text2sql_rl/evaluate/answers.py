@@ -1,6 +1,6 @@
 """Questions -> judged answers, each logged with where it comes from.
 
-In: a policy with its prompt style, a judge, questions with their databases. Out: rollouts by question, and one part
+In: a policy with its prompt style, a judge, questions with their databases. Out: answers by question, and one part
 file of the rollout log for each way of sampling. Not here: numbers, loading checkpoints.
 """
 
@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from text2sql_rl.config import Sampling
+from text2sql_rl.evaluate.judging import Answer, Item, Judging
 from text2sql_rl.group import AdvantageRule, make_group
 from text2sql_rl.prompts import Style
-from text2sql_rl.records import Completion, Database, Prompt, Question, Rollout
+from text2sql_rl.records import Completion, Database, Prompt, Question
 from text2sql_rl.rollout_log import Lineage, Origin, part_path, write_groups
 from text2sql_rl.runs import StageFolder
 
@@ -40,15 +42,64 @@ class Sampler(Protocol):
         """P lists of `samples` completions; temperature 0 is greedy, None the limits' own."""
 
 
-class Judging(Protocol):
-    """What evaluation asks of the judge."""
+class Logbook:
+    """The rollout log of one evaluation.
 
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """Hashes and versions of whatever decides a verdict."""
+    Args:
+        folder: where the part files go.
+        run: the run's name, or the evaluation's own.
+        stage: what evaluated.
+        checkpoint: what was evaluated.
+        seed: of sampling.
+        environment: the judge's.
+    """
 
-    def judge(self, items: Sequence[tuple[Question, Database, Completion]]) -> Sequence[Rollout]:
-        """One rollout an item, in order."""
+    def __init__(
+        self, folder: Path, *, run: str, stage: str, checkpoint: str, seed: int, environment: Mapping[str, str]
+    ) -> None:
+        self._folder, self._run, self._stage, self._checkpoint = folder, run, stage, checkpoint
+        self._seed, self._environment, self._parts = seed, environment, 0
+
+    def write(
+        self,
+        pairs: Sequence[Pair],
+        prompts: Sequence[str],
+        groups: Sequence[Sequence[Answer]],
+        sampling: dict[str, Any],
+    ) -> None:
+        """Write one part: the answers to each question under one way of sampling.
+
+        Args:
+            pairs: questions with their databases.
+            prompts: the text each was asked with; empty where nobody knows.
+            groups: the answers to each.
+            sampling: how they were sampled.
+
+        Raises:
+            RunError: the disk refuses.
+        """
+        lineage = Lineage(
+            run=self._run,
+            stage=self._stage,
+            checkpoint=self._checkpoint,
+            seed=self._seed,
+            sampling=json.dumps(sampling),
+            engine=self._environment.get("engine", ""),
+            limits_sha256=self._environment.get("limits_sha256", ""),
+            origins={
+                question.id: Origin(
+                    prompt_sha256=hashlib.sha256(prompt.encode()).hexdigest() if prompt else "",
+                    instance_sha256=database.instances[0].sha256 if database.instances else "",
+                    gold_sql=question.gold_sql,
+                    role=question.role,
+                )
+                for (question, database), prompt in zip(pairs, prompts, strict=True)
+            },
+        )
+        rule = AdvantageRule("none", 0.0)
+        made = [make_group([answer.rollout for answer in group], rule) for group in groups]
+        write_groups(part_path(self._folder, self._parts), made, lineage, step=self._parts)
+        self._parts += 1
 
 
 class Examiner:
@@ -78,10 +129,13 @@ class Examiner:
         total: int,
     ) -> None:
         self._policy, self._style, self._judge, self._limits = policy, style, judge, limits
-        self._seed, self._stage, self._checkpoint, self._total = seed, stage, checkpoint, total
-        self._done, self._parts = 0, 0
+        self._seed, self._stage, self._total, self._done = seed, stage, total, 0
+        self._log = Logbook(
+            stage.path / "rollouts", run=stage.path.parent.parent.name, stage=stage.name, checkpoint=checkpoint,
+            seed=seed, environment=judge.environment,
+        )  # fmt: skip
 
-    def ask(self, pairs: Sequence[Pair], *, samples: int, greedy: bool) -> list[list[Rollout]]:
+    def ask(self, pairs: Sequence[Pair], *, samples: int, greedy: bool) -> list[list[Answer]]:
         """The judged answers to each question, `samples` of them, in the order of `pairs`.
 
         Raises:
@@ -102,38 +156,26 @@ class Examiner:
         )
         self._done += len(pairs)
         items = [(*pair, one) for pair, group in zip(pairs, completions, strict=True) for one in group]
-        judged: list[Rollout] = []
-        for start in range(0, len(items), _CHUNK):
-            judged += self._judge.judge(items[start : start + _CHUNK])
-            self._stage.progress(self._done, self._total, f"{text}, judged {len(judged)} of {len(items)}")
+        judged = judge_all(
+            self._judge,
+            items,
+            lambda count: self._stage.progress(self._done, self._total, f"{text}, judged {count} of {len(items)}"),
+        )
         groups = [judged[at : at + samples] for at in range(0, len(judged), samples)]
-        self._log(pairs, prompts, groups, greedy)
+        temperature = 0.0 if greedy else self._limits.temperature
+        sampling = {**self._limits.model_dump(), "samples": samples, "temperature": temperature}
+        self._log.write(pairs, [prompt.text for prompt in prompts], groups, sampling)
         return groups
 
-    def _log(
-        self, pairs: Sequence[Pair], prompts: Sequence[Prompt], groups: Sequence[Sequence[Rollout]], greedy: bool
-    ) -> None:
-        sampling: dict[str, Any] = {**self._limits.model_dump(), "samples": len(groups[0])}
-        environment = self._judge.environment
-        lineage = Lineage(
-            run=self._stage.path.parent.parent.name,
-            stage=self._stage.name,
-            checkpoint=self._checkpoint,
-            seed=self._seed,
-            sampling=json.dumps({**sampling, "temperature": 0.0 if greedy else sampling["temperature"]}),
-            engine=environment.get("engine", ""),
-            limits_sha256=environment.get("limits_sha256", ""),
-            origins={
-                question.id: Origin(
-                    prompt_sha256=hashlib.sha256(prompt.text.encode()).hexdigest(),
-                    instance_sha256=database.instances[0].sha256 if database.instances else "",
-                    gold_sql=question.gold_sql,
-                    role=question.role,
-                )
-                for (question, database), prompt in zip(pairs, prompts, strict=True)
-            },
-        )
-        rule = AdvantageRule("none", 0.0)
-        path = part_path(self._stage.path / "rollouts", self._parts)
-        write_groups(path, [make_group(group, rule) for group in groups], lineage, step=self._parts)
-        self._parts += 1
+
+def judge_all(judge: Judging, items: Sequence[Item], progress: Callable[[int], None]) -> list[Answer]:
+    """Judge in chunks and tell after each how many are done.
+
+    Raises:
+        SandboxError: the verifier itself broke.
+    """
+    judged: list[Answer] = []
+    for start in range(0, len(items), _CHUNK):
+        judged += judge.judge(items[start : start + _CHUNK])
+        progress(len(judged))
+    return judged

@@ -10,8 +10,8 @@ absent. Not here: what a stage does, when it runs (pipeline), what the numbers m
     runs/NAME/stages/STAGE/done.json        written last: only with it the stage counts
 """
 
-from text2sql_rl.runs.files import DiskGuard, write_json, write_text
+from text2sql_rl.runs.files import DiskGuard, Lock, read_json, write_json, write_text
 from text2sql_rl.runs.folder import RunFolder
 from text2sql_rl.runs.stage import StageFolder
 
-__all__ = ["DiskGuard", "RunFolder", "StageFolder", "write_json", "write_text"]
+__all__ = ["DiskGuard", "Lock", "RunFolder", "StageFolder", "read_json", "write_json", "write_text"]

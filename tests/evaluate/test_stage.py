@@ -20,7 +20,10 @@ from text2sql_rl.config import RunConfig
 from text2sql_rl.content import open_content
 from text2sql_rl.errors import DataError, LeakError, RunError, SandboxError
 from text2sql_rl.evaluate import evaluate_stage, stage
+from text2sql_rl.evaluate.judging import Answer
 from text2sql_rl.evaluate.metrics import summarise
+from text2sql_rl.evaluate.predictions import read_rows
+from text2sql_rl.evaluate.results import read_results
 from text2sql_rl.records import Candidate, Completion, Database, Finish, Prompt, Question, Reward, Rollout, Split
 from text2sql_rl.rollout_log import read_rollouts
 from text2sql_rl.runs import RunFolder
@@ -83,9 +86,9 @@ class Echo:
     def __init__(self) -> None:
         self.environment = {"rule_sha256": "abc", "duckdb": "2"}
 
-    def judge(self, items: Sequence[tuple[Question, Database, Completion]]) -> list[Rollout]:
+    def judge(self, items: Sequence[tuple[Question, Database, Completion]]) -> list[Answer]:
         return [
-            rollout(asked, one.text, unscored="the sandbox is gone" if one.text == "unscored" else "")
+            Answer(rollout(asked, one.text, unscored="the sandbox is gone" if one.text == "unscored" else ""))
             for asked, _, one in items
         ]
 
@@ -147,7 +150,7 @@ def test_a_question_set_by_hand() -> None:
     asked = [question(number, "reef" if number < 3 else "kite") for number in range(6)]
     causes = ["equivalent", "equivalent", "wrong", "equivalent", "truncated", "unscored"]
     greedy = [
-        rollout(one, cause, unscored="no gold" if cause in ("truncated", "unscored") else "")
+        Answer(rollout(one, cause, unscored="no gold" if cause in ("truncated", "unscored") else ""))
         for one, cause in zip(asked, causes, strict=True)
     ]
     numbers = summarise(asked, greedy, [], seed=1)
@@ -166,8 +169,8 @@ def test_a_question_set_by_hand() -> None:
 def test_pass_at_k_by_hand() -> None:
     asked = [question(0), question(1)]
     sampled = [
-        [rollout(asked[0], cause) for cause in ("equivalent", "wrong", "wrong")],
-        [rollout(asked[1], cause) for cause in ("wrong", "wrong", "error")],
+        [Answer(rollout(asked[0], cause)) for cause in ("equivalent", "wrong", "wrong")],
+        [Answer(rollout(asked[1], cause)) for cause in ("wrong", "wrong", "error")],
     ]
     numbers = summarise(asked, [group[0] for group in sampled], sampled, seed=1)
     assert numbers["pass_at"] == pytest.approx({"1": 1 / 6, "2": 1 / 3, "3": 1 / 2})
@@ -225,7 +228,7 @@ def test_a_limit_takes_from_every_database(run: RunFolder, scene: Scene) -> None
 def test_every_question_is_right_failed_or_unscored(causes: list[str]) -> None:
     asked = [question(number, f"d{number % 3}") for number in range(len(causes))]
     greedy = [
-        rollout(one, cause, unscored="why" if cause == "unscored" else "")
+        Answer(rollout(one, cause, unscored="why" if cause == "unscored" else ""))
         for one, cause in zip(asked, causes, strict=True)
     ]
     numbers = summarise(asked, greedy, [], seed=0)
@@ -252,6 +255,12 @@ def test_a_database_that_training_touched_is_refused(run: RunFolder, scene: Scen
         evaluate_stage(config, run, "control")
     assert policy.asked == []
     assert not run.stage("evaluate_control").is_done()
+    evaluate_stage(config, run, "control", allow_leak=True)
+    marked = run.stage("evaluate_control")
+    assert marked.result()["summary"].startswith("LEAK ALLOWED, heldout 100.0% of 10")
+    assert marked.result()["heldout"]["leaked"] == {"kite": "control"}
+    assert read_results(marked.path)["warnings"][0].startswith("LEAK ALLOWED: training touched 1 of the databases")
+    assert {row["database"] for row in read_rows(marked.path / "predictions.parquet") if row["leaked"]} == {"kite"}
     evaluate_stage(config, run, "grpo")  # the control is not on grpo's way
     assert run.stage("evaluate_grpo").is_done()
 
