@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
@@ -53,7 +54,9 @@ class Plan:
     loose: dict[int, str] = field(default_factory=dict)
 
 
-def plan(sql: str, columns: Sequence[str]) -> Plan:
+# A gold is prepared on every instance of its database, and is planned the same way each time.
+@lru_cache(maxsize=1024)
+def plan(sql: str, columns: tuple[str, ...]) -> Plan:
     """Plan a gold that returned `columns`. Never raises: what sqlglot cannot read is planned as it stands."""
     try:
         tree = sqlglot.parse_one(sql, dialect="duckdb")

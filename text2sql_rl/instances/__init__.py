@@ -4,15 +4,14 @@ In: a real instance, the golds asked of it, a sandbox and a folder. Out: the sma
 tells the golds from their mutants (mutants.py), at least `_FEWEST` of them where they can be built. Fixed by the
 real rows, the golds and the seed. Not here: judging candidates.
 
-An instance is used for a gold only where the gold can answer on it: see `fair`. `with_instances` (store.py) keeps what
-was built between runs; survivors.py reports which mutants are still accepted.
+An instance is used for a gold only where the gold can answer on it: see `fair`. shared.py makes the few instances that
+all questions of a database share, without running SQL; store.py keeps both kinds between runs; survivors.py reports
+which mutants are still accepted.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,12 +20,11 @@ from pathlib import Path
 import duckdb
 
 from text2sql_rl.compare import compare, tells
-from text2sql_rl.errors import DataError
 from text2sql_rl.gold import Runs, prepare_golds
-from text2sql_rl.instances.files import opened, read_sources, write_instance
+from text2sql_rl.instances.files import make_instance, opened, read_sources
 from text2sql_rl.instances.literals import border_values
 from text2sql_rl.instances.mutants import mutants
-from text2sql_rl.instances.rows import MORE_RECIPES, RECIPES, Maker, Recipe, Source
+from text2sql_rl.instances.rows import MORE_RECIPES, RECIPES, Recipe, Source
 from text2sql_rl.records import Gold, Instance, Match
 from text2sql_rl.sandbox import Job
 
@@ -101,7 +99,7 @@ def build_instances(
             written = {
                 recipe.name: instance
                 for recipe in recipes
-                if (instance := _write(connection, real, sources, recipe, borders, stamp, folder))
+                if (instance := make_instance(connection, real, sources, recipe, borders, stamp, folder))
             }
             return _told(written, judging, alive, sandbox)
 
@@ -193,24 +191,3 @@ def _cover(tried: Sequence[_Tried], most: int) -> list[_Tried]:
     useful = [one for one in tried if one not in chosen and one.answers]
     spare = sorted(useful, key=lambda one: (one.recipe != "borders", -one.answers, -len(one.told)))
     return chosen + spare[: max(0, min(most, _FEWEST) - len(chosen))]
-
-
-def _write(
-    connection: duckdb.DuckDBPyConnection,
-    real: Instance,
-    sources: Sequence[Source],
-    recipe: Recipe,
-    borders: dict[str, tuple[object, ...]],
-    stamp: str,
-    folder: Path,
-) -> Instance | None:
-    """Build one instance; None when this recipe cannot keep the schema's promises."""
-    sha = hashlib.sha256(f"{stamp}{recipe.name}".encode()).hexdigest()
-    path = folder / f"{real.database}-{sha[:16]}.duckdb"
-    if not path.exists():
-        maker = Maker(random.Random(sha), recipe, borders)
-        try:
-            write_instance(connection, path, sources, {source.table.name: maker.make(source) for source in sources})
-        except DataError:
-            return None
-    return Instance(database=real.database, index=0, path=path, sha256=sha)

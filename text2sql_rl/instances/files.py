@@ -7,7 +7,9 @@ Not here: which rows (rows.py).
 
 from __future__ import annotations
 
+import hashlib
 import os
+import random
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +22,7 @@ import duckdb
 
 from text2sql_rl.databases import quoted, read_schema
 from text2sql_rl.errors import DataError
-from text2sql_rl.instances.rows import Row, Source
+from text2sql_rl.instances.rows import Maker, Recipe, Row, Source
 from text2sql_rl.records import Column, ForeignKey, Instance, Table
 
 # So many real rows of a table are enough to draw from.
@@ -51,6 +53,37 @@ def read_sources(connection: duckdb.DuckDBPyConnection, real: Instance) -> tuple
     sources = [_source(connection, table) for table in read_schema(real.path)]
     sources = [_referring(source, sources) for source in sources]
     return tuple(sorted(sources, key=lambda source: _depth(source, sources)))
+
+
+def make_instance(
+    connection: duckdb.DuckDBPyConnection,
+    real: Instance,
+    sources: Sequence[Source],
+    recipe: Recipe,
+    borders: Mapping[str, Sequence[object]],
+    stamp: str,
+    folder: Path,
+) -> Instance | None:
+    """Make one instance after a recipe, or find it made before; None when the recipe cannot keep the schema's promises.
+
+    Args:
+        connection: sees the real rows, see `opened`.
+        real: instance 0.
+        sources: its tables, see `read_sources`.
+        recipe: how rows change.
+        borders: lower-cased column name -> values around the golds' literals.
+        stamp: all that the rows depend on beside the recipe.
+        folder: where the file goes.
+    """
+    sha = hashlib.sha256(f"{stamp}{recipe.name}".encode()).hexdigest()
+    path = folder / f"{real.database}-{sha[:16]}.duckdb"
+    if not path.exists():
+        maker = Maker(random.Random(sha), recipe, borders)
+        try:
+            write_instance(connection, path, sources, {source.table.name: maker.make(source) for source in sources})
+        except DataError:
+            return None
+    return Instance(database=real.database, index=0, path=path, sha256=sha)
 
 
 def write_instance(

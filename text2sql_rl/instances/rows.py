@@ -86,7 +86,7 @@ class Maker:
     made: dict[str, list[Row]] = field(default_factory=dict)
     _columns: dict[str, dict[str, int]] = field(default_factory=dict)
     _turns: dict[str, int] = field(default_factory=dict)
-    _also: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _around: list[list[Any]] = field(default_factory=list)
 
     def make(self, source: Source) -> list[Row]:
         """The rows of one table; its foreign keys refer to tables made before, or to itself."""
@@ -99,18 +99,20 @@ class Maker:
         bound = {at for key in table.foreign_keys for at in self._positions(table, key.columns)}
         keys = {at for group in source.unique for at in group}
         copied = copies(table.columns, source.rows, keys | bound)
-        self._also = {
-            column.name: tuple(names_of(copied, table.columns, at)) for at, column in enumerate(table.columns)
-        }
+        owned = [[row[at] for row in source.rows] for at in range(len(table.columns))]
+        self._around = [
+            self._borders_of((column.name, *names_of(copied, table.columns, at)), owned[at])
+            for at, column in enumerate(table.columns)
+        ]
         taken: dict[tuple[int, ...], set[tuple[Any, ...]]] = {group: set() for group in source.unique}
         low, high = self.recipe.rows
         for _ in range(self.draw.randint(low, high)):
             row = list(self.draw.choice(source.rows))
             for at, column in enumerate(table.columns):
                 if at in keys - bound:
-                    row[at] = self._border(column, [other[at] for other in source.rows], row[at])
+                    row[at] = self._border(column, at, row[at])
                 elif at not in bound:
-                    row[at] = self._cell(source, column, at, row[at], rows)
+                    row[at] = self._cell(source, column, at, row[at], rows, owned[at])
             for copy in copied:
                 cell = row[copy.leader]
                 row[copy.follower] = None if cell is None else copy.write(cell, self.draw)
@@ -122,27 +124,32 @@ class Maker:
     def _positions(self, table: Table, names: Sequence[str]) -> list[int]:
         return [self._columns[table.name][name] for name in names if name in self._columns[table.name]]
 
-    def _cell(self, source: Source, column: Column, at: int, cell: Any, before: Sequence[Row]) -> Any:
+    def _cell(
+        self, source: Source, column: Column, at: int, cell: Any, before: Sequence[Row], own: Sequence[Any]
+    ) -> Any:
         recipe, draw = self.recipe, self.draw
         if before and draw.random() < recipe.tie:
             return before[-1][at]
-        own = [row[at] for row in source.rows]
         if draw.random() < recipe.mix:
             cell = draw.choice(own)
         if cell is not None and draw.random() < recipe.fresh:
             cell = near(cell, own, draw)
-        cell = self._border(column, own, cell)
+        cell = self._border(column, at, cell)
         if (source.table.name, column.name) in recipe.nulls and column.nullable and draw.random() < _NULLS:
             return None
         return cell
 
-    def _border(self, column: Column, own: Sequence[Any], cell: Any) -> Any:
-        named = (column.name.lower(), *self._also.get(column.name, ()))
-        around = [value for name in named for value in self.borders.get(name, ()) if _fits(value, own)]
+    def _borders_of(self, names: Sequence[str], own: Sequence[Any]) -> list[Any]:
+        """The border values that a column of these names, with these cells, can hold."""
+        values = [value for name in names for value in self.borders.get(name.lower(), ()) if _fits(value, own)]
+        return [_like(value, own) for value in values]
+
+    def _border(self, column: Column, at: int, cell: Any) -> Any:
+        around = self._around[at]
         if around and self.draw.random() < self.recipe.border:
             # In turn rather than by chance, so that every border is stood on before any is stood on twice.
             turn = self._turns[column.name] = self._turns.get(column.name, self.draw.randrange(len(around))) + 1
-            return _like(around[turn % len(around)], own)
+            return around[turn % len(around)]
         return cell
 
     def _bind(self, source: Source, row: Row) -> bool:

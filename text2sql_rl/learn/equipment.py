@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from text2sql_rl.config import Lora, PretrainedPolicy, RunConfig, ScratchPolicy
 from text2sql_rl.content import Content, cache_folder
 from text2sql_rl.errors import ConfigError
+from text2sql_rl.instances.store import instances_sha256
 from text2sql_rl.judge import Judge
 from text2sql_rl.learn.material import asked
 from text2sql_rl.learn.sft import Schedule
@@ -70,7 +71,7 @@ def lineage_of(
         origins={
             question.id: Origin(
                 prompt_sha256=hashlib.sha256(style.prompt(question, database).text.encode()).hexdigest(),
-                instance_sha256=database.instances[0].sha256,
+                instance_sha256=instances_sha256(database),
                 gold_sql=question.gold_sql,
                 role=question.role,
             )

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 
 from text2sql_rl.content import Content
 from text2sql_rl.errors import DataError, LeakError
+from text2sql_rl.instances.store import shared_pairs
 from text2sql_rl.learn.pairs import Pair
 from text2sql_rl.prompts.slot import SlotStyle, placeholders
 from text2sql_rl.records import Database, Group, Question, Split
 
 
 def asked(content: Content, role: str) -> list[tuple[Question, Database]]:
-    """The questions of a training set with their databases.
+    """The questions of a training set with their databases, counterfactual instances included.
 
     Raises:
         LeakError: one of them is held out.
@@ -29,7 +30,7 @@ def asked(content: Content, role: str) -> list[tuple[Question, Database]]:
             raise LeakError(f"held-out question {question.id} where training would touch it", field=role)
     if not questions:
         raise DataError(f"the question set {role!r} is empty", fix="Synthesize or import questions.")
-    return content.pairs(questions)
+    return shared_pairs(content, questions)
 
 
 def shuffled(content: Content, seed: int) -> list[tuple[Question, Database]]:

@@ -28,7 +28,8 @@ from text2sql_rl.sandbox.confine import confine, limit_cpu
 from text2sql_rl.sandbox.gate import Gate, Passage
 from text2sql_rl.sandbox.limits import ONE_THREAD, Guards, Limits
 
-_OPEN_INSTANCES = 24
+# Opening one takes 20 ms and 4 MB; a step of training asks some tens of databases, each with other rows beside its own.
+_OPEN_INSTANCES = 96
 _PASSAGES = 512
 _TICK_S = 0.01
 _DEPTH = 20_000
