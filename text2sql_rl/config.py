@@ -119,6 +119,13 @@ class Advantage(_Part):
     floor: float = Field(ge=0, description="Least divisor. Rises: small reward differences stay small.")
 
 
+class Canaries(_Part):
+    """Known-wrong answers judged between the policy's, none of which may be paid; see docs/rewards.md."""
+
+    rate: float = Field(gt=0, le=1, description="Canaries for each completion. Rises: alarms come sooner, slower.")
+    stop: bool = Field(description="Whether a paid one ends the run, or only stands in alarms.jsonl.")
+
+
 class Grpo(_Part):
     """Group relative policy optimisation through TRL."""
 
@@ -131,6 +138,7 @@ class Grpo(_Part):
     advantage: Advantage
     save_every: int = Field(ge=1, description="Steps between checkpoints; a killed run loses at most these.")
     keep: Literal["best", "last"] = Field("best", description="The policy that counts: the best on dev, or the last.")
+    canaries: Canaries | None = None
 
 
 class Control(_Part):

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from text2sql_rl.canaries import watch_over
 from text2sql_rl.config import RunConfig, ScratchPolicy
 from text2sql_rl.content import open_content
 from text2sql_rl.learn import difficulty as measuring
@@ -144,9 +145,11 @@ def grpo(config: RunConfig, run: RunFolder) -> None:
         order = training_order(kept, settings.steps * settings.questions_per_step, config.seed)
         tasks = [group_training.Task(*by_id[name], style.prompt(*by_id[name])) for name in order]
         lineage = lineage_of(config, "grpo", before, judge, style, [by_id[name] for name in kept])
+        watch = watch_over(tasks, judge, settings.canaries, stage)
 
         def log(step: int, groups: Sequence[Group]) -> None:
             write_groups(part_path(stage.path / "rollouts", step), groups, lineage, step=step)
+            watch.after(step, sum(len(group.rollouts) for group in groups))
 
         result = group_training.train(
             policy,
@@ -162,7 +165,7 @@ def grpo(config: RunConfig, run: RunFolder) -> None:
             log_groups=log,
         )
     databases = sorted({task.question.database for task in tasks})
-    stage.finish({**result, "questions": len(set(order)), "databases": databases})
+    stage.finish({**result, **watch.result(), "questions": len(set(order)), "databases": databases})
 
 
 def _measure(
