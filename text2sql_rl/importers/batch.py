@@ -19,6 +19,7 @@ from text2sql_rl.importers.build import Converted
 from text2sql_rl.importers.layout import check_name, database_name, write_lines
 from text2sql_rl.seals import Reject
 
+_SHOWN_NOTES = 8
 # Takes a source, the content root and a name, and keywords `replace` and `advance`.
 Convert = Callable[..., Converted]
 
@@ -61,7 +62,9 @@ class Summary:
         for one in self.databases:
             state = "was there" if one.skipped else "imported"
             yield f"{one.name}: {state}, {len(one.schema)} tables, {one.rows} rows"
-            yield from (f"  {note}" for note in one.notes)
+            yield from (f"  {note}" for note in one.notes[:_SHOWN_NOTES])
+            if len(one.notes) > _SHOWN_NOTES:
+                yield f"  and {len(one.notes) - _SHOWN_NOTES} more notes in {one.path.parent / 'ABOUT.md'}"
         yield from (f"rejected  {reject.place}: {reject.reason}" for reject in self.rejects)
         counts = self.as_json()
         yield (
@@ -112,10 +115,10 @@ def import_databases(
             # Two sources of one name in one call: the second never replaces what the first just gave.
             made = make(replace=replace and called not in found)
         except DataError as error:
-            rejects.append(Reject(str(error.file or source), _reason(error)))
+            rejects.append(Reject(str(source), _reason(error, source)))
             continue
         found[called] = made
-        rejects += [Reject(f"{source / place if source.is_dir() else place}", why) for place, why in _parts(made)]
+        rejects += [Reject(str(source / part.place), part.reason) for part in made.rejects]
     file = out / "rejects" / f"{kind}.jsonl"
     if rejects:
         write_lines(file, [dumps(asdict(reject), ensure_ascii=False) for reject in rejects])
@@ -125,10 +128,6 @@ def import_databases(
     return Summary(tuple(found.values()), tuple(rejects), file if rejects else None, elapsed_s)
 
 
-def _reason(error: DataError) -> str:
-    place = f"{error.field}: " if error.field else ""
+def _reason(error: DataError, source: Path) -> str:
+    place = "".join(f"{part}: " for part in (error.file, error.field) if part and part != source)
     return f"{place}{error.problem}" + (f". {error.fix}" if error.fix else "")
-
-
-def _parts(made: Converted) -> Iterator[tuple[str, str]]:
-    return ((reject.place, reject.reason) for reject in made.rejects)
