@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from text2sql_rl import __version__
-from text2sql_rl.cli import content, evaluating, importing, judging, machine, replays, rules, stages
+from text2sql_rl.cli import content, evaluating, importing, judging, machine, redteam, replays, rules, stages, validating
 from text2sql_rl.errors import Text2SqlError
 
 app = typer.Typer(
@@ -25,7 +25,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for group in (stages, evaluating, judging, replays, content, machine):
+for group in (stages, evaluating, judging, redteam, replays, content, validating, machine):
     app.add_typer(group.app)
 app.add_typer(importing.app, name="import")
 app.add_typer(rules.app, name="rewards")

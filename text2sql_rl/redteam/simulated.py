@@ -1,0 +1,119 @@
+"""Level 3: a small softmax policy that is free to farm, trained with the same advantages.
+
+In: payouts and honest rewards. Out: which strategies take over, by success rate and over seeds. The strategies are the
+best paid attack of every family, and honest attempts that are right at a given rate, else run with wrong rows 60 % and
+fail 40 %. The policy starts with half its weight on honest attempts; a step is some groups of G samples of one gold
+each, and a policy-gradient update (REINFORCE on the softmax's logits) with the groups' advantages.
+
+Crude: strategies do not blend and there is no language model. It is a smoke test for rules, not a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from text2sql_rl.group import AdvantageRule, advantages
+from text2sql_rl.redteam.grouped import best_paid
+from text2sql_rl.redteam.payouts import Honest, Payout
+
+RATES = (0.02, 0.05, 0.1, 0.3)
+JUDGED_FROM = 0.05  # the difficulty filter leaves out questions that are solved less often
+SEEDS, STEPS, GROUPS = 4, 400, 8
+LEARNING_RATE = 0.1
+_FAILS = 0.4
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """One success rate: the policy's end over seeds. `farmed_at` is the first step from which attacks outweigh honest
+    attempts to the end, in the seed where that comes first; None where it never does."""
+
+    rate: float
+    honest: float
+    honest_least: float
+    leader: str
+    leader_share: float
+    farmed_at: int | None
+
+    @property
+    def farmed(self) -> bool:
+        """Whether an attack ends above honest attempts, at a rate that training meets."""
+        return self.rate >= JUDGED_FROM and self.leader_share > self.honest
+
+
+def simulate(
+    payouts: Sequence[Payout], honest: Mapping[str, Honest], rule: AdvantageRule, size: int, seed: int
+) -> tuple[Simulated, ...]:
+    """Train one policy a success rate and seed.
+
+    Args:
+        payouts: of level 1.
+        honest: honest rewards by gold.
+        rule: the declared definition of the advantage.
+        size: G, completions a group.
+        seed: the first of the seeds.
+    """
+    best = best_paid(payouts)
+    names = [f"{family}: {found[0].attack.name}" for family, found in best.items()]
+    paid = [np.array([one.pay.reward for one in found], dtype=np.float64) for found in best.values()]
+    attempts = list(honest.values())
+    found = []
+    for rate in RATES:
+        runs = [_train(paid, attempts, rate, rule, size, seed + at) for at in range(SEEDS)]
+        ends = np.mean([shares[-1] for shares in runs], axis=0)
+        leader = int(np.argmax(ends[1:])) + 1
+        steps = [step for step in map(_farmed_at, runs) if step is not None]
+        least = min(float(shares[-1][0]) for shares in runs)
+        found.append(
+            Simulated(rate, float(ends[0]), least, names[leader - 1], float(ends[leader]), min(steps, default=None))
+        )
+    return tuple(found)
+
+
+def _train(
+    paid: Sequence[Floats], honest: Sequence[Honest], rate: float, rule: AdvantageRule, size: int, seed: int
+) -> Floats:
+    """The strategies' shares before every step and at the end, [STEPS + 1, strategies]; honest first."""
+    dice = np.random.default_rng(seed)
+    logits = np.zeros(len(paid) + 1)
+    logits[0] = np.log(len(paid))
+    history = [_softmax(logits)]
+    for _ in range(STEPS):
+        shares, slope = history[-1], np.zeros_like(logits)
+        for _ in range(GROUPS):
+            asked = honest[dice.integers(len(honest))]
+            chosen_G = dice.choice(len(shares), size=size, p=shares)
+            rewards_G = [_reward(int(at), paid, asked, rate, dice) for at in chosen_G]
+            values_G = np.array(advantages(rewards_G, rule))
+            # d log softmax(chosen) / d logits = onehot(chosen) - shares
+            slope += np.bincount(chosen_G, weights=values_G, minlength=len(shares)) - values_G.sum() * shares
+        logits = logits + LEARNING_RATE * slope / (GROUPS * size)
+        history.append(_softmax(logits))
+    return np.array(history)
+
+
+def _reward(at: int, paid: Sequence[Floats], asked: Honest, rate: float, dice: np.random.Generator) -> float:
+    if at:
+        return float(paid[at - 1][dice.integers(len(paid[at - 1]))])
+    if dice.random() < rate:
+        return asked.right
+    runs = bool(asked.wrong) and dice.random() >= _FAILS
+    return asked.wrong[dice.integers(len(asked.wrong))] if runs else asked.failed
+
+
+def _softmax(logits: Floats) -> Floats:
+    weights: Floats = np.exp(logits - logits.max())
+    return weights / weights.sum()
+
+
+def _farmed_at(shares: Floats) -> int | None:
+    farmed = shares[:, 0] < 0.5
+    if not farmed[-1]:
+        return None
+    honest = np.flatnonzero(~farmed)
+    return int(honest[-1]) + 1 if len(honest) else 0
