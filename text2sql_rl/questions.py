@@ -2,8 +2,8 @@
 
 In: the folder `data/` with `train/sft.jsonl`, `train/rl.jsonl`, `dev/dev.jsonl`, `heldout/heldout.jsonl`,
 `heldout/handwritten.jsonl` and any further `SPLIT/ROLE.jsonl`; the folder is the split, the file's stem the
-role. One JSON object a line: `id`, `database`, `question`, `gold_sql`, and optionally `shape`, `hardness`.
-Out: `Question` records by role.
+role. One JSON object a line: `id`, `database`, `question`, `gold_sql`, and optionally `shape`, `hardness`, `evidence`.
+Out: `Question` records by role, without those that `exclude.yaml` leaves out (`exclusions.py`).
 
 The wall stands here: a database in two splits is a `LeakError`, and nothing is loaded then. Not here: whether a
 gold runs (`gold.py` says so), where questions come from (`synthesis/`, `importers/`).
@@ -18,10 +18,11 @@ from pathlib import Path
 
 from text2sql_rl.databases import DatabaseStore
 from text2sql_rl.errors import DataError, LeakError
+from text2sql_rl.exclusions import excluded
 from text2sql_rl.records import Question, Split
 
 _REQUIRED = ("id", "database", "question", "gold_sql")
-_OPTIONAL = ("shape", "hardness")
+_OPTIONAL = ("shape", "hardness", "evidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def load_questions(root: Path, store: DatabaseStore | None = None) -> QuestionSe
 
     Raises:
         DataError: no set at all, an unknown split folder, a malformed line, an id used twice, an unknown
-            database; names the file, the line and the field.
+            database, a malformed exclude.yaml; names the file, the line and the field.
         LeakError: a database stands in two splits.
     """
     root = Path(root)
@@ -73,6 +74,11 @@ def load_questions(root: Path, store: DatabaseStore | None = None) -> QuestionSe
             if path.stem in by_role:
                 raise DataError(f"the set {path.stem!r} stands in two splits", file=path, fix="Rename the file")
             by_role[path.stem] = load_file(path, split)
+    left_out = excluded(root)
+    by_role = {
+        role: tuple(question for question in questions if (role, question.id) not in left_out)
+        for role, questions in by_role.items()
+    }
     if not by_role:
         raise DataError("holds no question set", file=root, fix="Add for example train/rl.jsonl")
     questions = [question for questions in by_role.values() for question in questions]
@@ -115,6 +121,8 @@ def dump_line(question: Question) -> str:
         record["shape"] = question.shape
     if question.hardness != "unknown":
         record["hardness"] = question.hardness
+    if question.evidence:
+        record["evidence"] = question.evidence
     return json.dumps(record, ensure_ascii=False)
 
 
@@ -162,6 +170,7 @@ def _question(line: str, number: int, path: Path, split: Split) -> Question:
         role=path.stem,
         shape=record.get("shape", ""),
         hardness=record.get("hardness", "unknown"),
+        evidence=record.get("evidence", ""),
     )
 
 

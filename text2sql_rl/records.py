@@ -29,7 +29,8 @@ class Question:
     """A natural-language question, its database, its gold SQL and the set it belongs to.
 
     `role` is the question set: sft and rl (both of split train), dev, heldout, handwritten (split heldout).
-    `shape` names the SQL template of a synthetic question, empty for others.
+    `shape` names the SQL template of a synthetic question, empty for others. `evidence` is what the question's author
+    tells beside it (a definition, a formula), and part of what the policy may read.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Question:
     role: str
     shape: str = ""
     hardness: str = "unknown"
+    evidence: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

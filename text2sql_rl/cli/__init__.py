@@ -15,7 +15,19 @@ from typing import Annotated
 import typer
 
 from text2sql_rl import __version__
-from text2sql_rl.cli import content, evaluating, importing, judging, machine, redteam, replays, rules, stages, validating
+from text2sql_rl.cli import (
+    content,
+    evaluating,
+    importing,
+    importing_questions,
+    judging,
+    machine,
+    redteam,
+    replays,
+    rules,
+    stages,
+    validating,
+)
 from text2sql_rl.errors import Text2SqlError
 
 app = typer.Typer(
@@ -27,6 +39,7 @@ app = typer.Typer(
 )
 for group in (stages, evaluating, judging, redteam, replays, content, validating, machine):
     app.add_typer(group.app)
+importing.app.add_typer(importing_questions.app)
 app.add_typer(importing.app, name="import")
 app.add_typer(rules.app, name="rewards")
 

@@ -42,6 +42,9 @@ def read_facts(path: Path, source: sqlite3.Connection | None = None) -> Schema:
             views[view].append(Column(name=column, type=kind))
         facts = {key: Fact(affinity) for key, affinity in declared.items()}
         for table in tables:
+            for name in _pure(source, table, facts) if source is not None else ():
+                facts[(table.name.lower(), name)] = Fact(Affinity.NUMBER, pure=True)
+        for table in tables:
             for name in _clean(connection, table):
                 key = (table.name.lower(), name.lower())
                 facts[key] = replace(facts.get(key, Fact(Affinity.TEXT)), clean=True)
@@ -71,3 +74,14 @@ def _clean(connection: duckdb.DuckDBPyConnection, table: Table) -> list[str]:
     )
     row = connection.execute(f"SELECT {shown} FROM {quoted(table.name)}").fetchone() or ()
     return [name for name, clean in zip(texts, row, strict=True) if clean]
+
+
+def _pure(source: sqlite3.Connection, table: Table, facts: dict[tuple[str, str], Fact]) -> list[str]:
+    """The lower-cased text columns of number affinity that hold no number."""
+    keys = [(table.name.lower(), column.name.lower()) for column in table.columns if column.type == "VARCHAR"]
+    asked = [name for key in keys for name in key[1:] if key in facts and facts[key].affinity is Affinity.NUMBER]
+    if not asked:
+        return []
+    shown = ", ".join(f"total(typeof({quoted(name)}) IN ('integer', 'real'))" for name in asked)
+    row = source.execute(f"SELECT {shown} FROM {quoted(table.name)}").fetchone()
+    return [name for name, numbers in zip(asked, row, strict=True) if not numbers]

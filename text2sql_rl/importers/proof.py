@@ -3,7 +3,7 @@
 In: golds of one database as they were written, its DuckDB instance, and its SQLite source where there is one. Out: one
 `Proof` a gold, in order: the same answer, another answer that only a tie explains, or a rejection with its reason.
 Without a source a gold is translated and run only (`unproved`). The translation runs in the sandbox, under the limits
-candidates have; comparison is `compare`, with the translation as gold and SQLite's rows as the candidate.
+candidates have or wider ones; comparison is `compare`, with the translation as gold and SQLite's rows as the candidate.
 
 What counts as a tie: LIMIT cuts rows that sort equal, or a value is any row's; the gold's own preparation tells (gold/).
 A translation whose whole answer depends on the order of rows is rejected: nothing could be judged by it.
@@ -28,10 +28,13 @@ from text2sql_rl.gold import prepare_golds
 from text2sql_rl.importers.dialect import Translation, TranslationError, translate
 from text2sql_rl.importers.dialect.values import Schema
 from text2sql_rl.records import Execution, Gold, Instance, Match, Outcome
-from text2sql_rl.sandbox import Job, Sandbox
+from text2sql_rl.sandbox import Job, Limits, Sandbox
 
 _ORDERED = re.compile(r"\b(ORDER\s+BY|LIMIT|FIRST|ARG_MIN|ARG_MAX|ARG_MIN_NULL|ARG_MAX_NULL)\b", re.IGNORECASE)
 _OPCODES_BETWEEN_CHECKS = 20_000
+# Wider than what candidates have: a gold that is right is kept, and flagged where a candidate's limits would cut it.
+PROOF_LIMITS = Limits(timeout_s=10.0, max_rows=200_000, max_bytes=128 << 20, max_sql_chars=100_000)
+_JUDGED = Limits()
 
 
 class Status(StrEnum):
@@ -47,7 +50,8 @@ class Status(StrEnum):
 class Proof:
     """A gold after translation. `reason` is one word for counting, `words` says more; both empty unless rejected.
 
-    `flags` weaken a gold that is kept: empty, constant, the name of the tie, numbers_as_text.
+    `flags` weaken a gold that is kept: empty, constant, the name of the tie, numbers_as_text, and large or slow where
+    the default limits of the judge would not let it finish.
     """
 
     status: Status
@@ -150,6 +154,8 @@ def _first_look(translation: Translation, execution: Execution, original: _Rows 
         )
     flags = ("empty",) if not execution.rows else ()
     flags += () if execution.reads_tables else ("constant",)
+    flags += ("large",) if len(execution.rows) > _JUDGED.max_rows else ()
+    flags += ("slow",) if execution.elapsed_s > _JUDGED.timeout_s else ()
     plain = Proof(status=Status.UNPROVED, sql=translation.sql, rules=translation.rules, flags=flags)
     if original is None:
         return plain

@@ -69,7 +69,7 @@ def _windowed(node: exp.Expr) -> bool:
 def _is_bare(column: exp.Column, select: exp.Select, grouped: list[exp.Expr]) -> bool:
     up: exp.Expr | None = column
     while up is not None and up is not select:
-        if up in grouped or (isinstance(up, exp.AggFunc | exp.Window) and up is not column):
+        if up in grouped or (isinstance(up, exp.AggFunc | exp.Window | exp.Filter) and up is not column):
             return False
         up = up.parent
     return True

@@ -69,11 +69,11 @@ def _fitted(side: exp.Expr, other: exp.Expr, names: Names, plain: bool) -> exp.E
         return as_whole(side.copy())
     if own.text and its.number:
         return _text_beside_number(side, own, its, plain, names)
-    if own.number and its.text and not its.mixed and _writes(own, its):
+    if own.number and its.text and _writes(own, its):
         return as_text(as_whole(side.copy()) if own.holds is Holds.BOOL else side.copy())
-    if own.mixed and its.text and written_number(other):
+    if own.text and own.affinity is Affinity.NUMBER and its.text and written_number(other):
         return _number(side, own, plain)
-    if its.mixed and written_number(side):
+    if its.text and its.affinity is Affinity.NUMBER and written_number(side):
         return exp.Literal.number(written_number(side))
     return None
 
@@ -95,6 +95,8 @@ def _text_beside_number(side: exp.Expr, own: Kind, its: Kind, plain: bool, names
 
 
 def _number(side: exp.Expr, own: Kind, plain: bool) -> exp.Expr:
+    if own.pure:
+        return number_or_last(side.copy(), own.nullable, reads=False)
     return try_number(side.copy()) if plain or own.clean else number_or_last(side.copy(), own.nullable)
 
 

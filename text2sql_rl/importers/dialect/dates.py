@@ -164,7 +164,7 @@ def _plus(moment: exp.Expr, amount: exp.Expr, unit: str, at_start: bool) -> exp.
 
 
 def _step(moment: exp.Expr, amount: exp.Expr, unit: str) -> exp.Expr:
-    digits = amount.this if isinstance(amount, exp.Literal) else ""
+    digits = amount.sql() if isinstance(amount, exp.Literal | exp.Neg) else ""
     if re.fullmatch(r"-?\d+", digits):
         back = digits.startswith("-")
         step = exp.Interval(this=exp.Literal.number(digits.lstrip("-")), unit=exp.var(unit.upper()))

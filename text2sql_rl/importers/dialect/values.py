@@ -35,12 +35,16 @@ class Affinity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One expression: `nullable` when it may be NULL, `clean` when all its texts read as numbers."""
+    """One expression: `nullable` when it may be NULL, `clean` when all its texts read as numbers.
+
+    `pure` when a SQLite column of number affinity holds nothing but texts that are no numbers (dates, mostly).
+    """
 
     holds: Holds = Holds.UNKNOWN
     affinity: Affinity = Affinity.NONE
     nullable: bool = True
     clean: bool = False
+    pure: bool = False
 
     @property
     def number(self) -> bool:
@@ -55,7 +59,7 @@ class Kind:
     @property
     def mixed(self) -> bool:
         """Whether it is a SQLite number column that holds texts as well, all of them texts in DuckDB."""
-        return self.text and self.affinity is Affinity.NUMBER
+        return self.text and self.affinity is Affinity.NUMBER and not self.pure
 
     def bare(self) -> Kind:
         """The same value without affinity, as an expression has it."""
@@ -96,10 +100,11 @@ def affinity_of(declared: str) -> Affinity:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What only the source knows of a column: its affinity, and whether all its texts read as numbers."""
+    """What only the source knows of a column; see `Kind`."""
 
     affinity: Affinity
     clean: bool = False
+    pure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +137,9 @@ def schema_of(tables: Sequence[Table], facts: Mapping[tuple[str, str], Fact] | N
         for column in table.columns:
             holds = holds_of(column.type)
             fact = (facts or {}).get((table.name.lower(), column.name.lower()))
-            own = Affinity.TEXT if holds is Holds.TEXT else Affinity.NUMBER
-            columns[column.name.lower()] = Kind(
-                holds, fact.affinity if fact else own, column.nullable, fact.clean if fact else False
-            )
+            if fact is None:
+                fact = Fact(Affinity.TEXT if holds is Holds.TEXT else Affinity.NUMBER)
+            columns[column.name.lower()] = Kind(holds, fact.affinity, column.nullable, fact.clean, fact.pure)
         relations[table.name.lower()] = Relation(
             table.name,
             columns,
