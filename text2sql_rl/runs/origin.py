@@ -19,6 +19,7 @@ _PACKAGES = (
     "accelerate", "datasets",
 )  # fmt: skip
 # One entry an item that can change on its own, so that a new database does not part a run from its old ones.
+_CHUNK_BYTES = 1 << 20
 CONTENT = {"data": "data", "databases": "databases", "rules": "rewards/rules"}
 
 
@@ -68,9 +69,10 @@ def _content_files(folder: Path) -> list[Path]:
 def _sha256(folder: Path, files: list[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
-        content = file.read_bytes()
-        digest.update(f"{file.relative_to(folder).as_posix()}\0{len(content)}\0".encode())
-        digest.update(content)
+        digest.update(f"{file.relative_to(folder).as_posix()}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as content:
+            while part := content.read(_CHUNK_BYTES):
+                digest.update(part)
     return digest.hexdigest()
 
 

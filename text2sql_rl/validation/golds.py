@@ -19,6 +19,7 @@ import duckdb
 
 from text2sql_rl.compare import compare
 from text2sql_rl.errors import DataError, RunError
+from text2sql_rl.exclusions import FLAGS
 from text2sql_rl.instances import VERSION
 from text2sql_rl.instances.mutants import named_mutants
 from text2sql_rl.judge import Judge
@@ -27,7 +28,7 @@ from text2sql_rl.sandbox import Job, Limits, Sandbox
 from text2sql_rl.scoring import Rule
 from text2sql_rl.validation.across import near_duplicates, shared_databases
 from text2sql_rl.validation.reading import Material
-from text2sql_rl.validation.report import FLAGS, Finding, Report
+from text2sql_rl.validation.report import Finding, Report
 
 _AT_ONCE = 25
 _PENNY = 1e-9

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from text2sql_rl.exclusions import FLAGS
 from text2sql_rl.records import Question
 
 # Why a gold is rejected, and in words.
@@ -27,25 +28,6 @@ REJECTS: Mapping[str, str] = MappingProxyType(
         "fault": "the sandbox failed on it",
         "not_deterministic": "the gold gives another answer when it runs again or the rows are stored in another order",
         "below_maximum": "the gold does not earn the rule's maximum",
-    }
-)
-# What makes a gold weak evidence.
-FLAGS: Mapping[str, str] = MappingProxyType(
-    {
-        "empty": "the answer has no row: any other empty answer matches",
-        "trivial": "the answer is nothing but NULL, 0 or empty texts",
-        "constant": "the gold reads no table",
-        "tie_cut": "LIMIT cuts a tie: several answers are right",
-        "unordered_limit": "LIMIT without ORDER BY",
-        "limit_unchecked": "ties at the limit could not be shown",
-        "order_unchecked": "sort keys could not be shown",
-        "unordered_aggregate": "a list or text whose order nobody fixed",
-        "arbitrary_value": "a column that may show any row's value",
-        "clock": "the answer depends on today's date",
-        "unsettled": "a check ran out of time or memory",
-        "mutants_pass": "fewer than half of its wrong versions give another answer on the real rows",
-        "near_duplicate": "another split has nearly the same question",
-        "shared_database": "another split uses its database",
     }
 )
 
@@ -124,8 +106,7 @@ class Report:
         """The counts in words, then up to `most` rejected golds with their reasons."""
         counts = self.as_json()
         yield (
-            f"{counts['questions']} questions under {self.rule}: "
-            f"{counts['clean']} clean, {counts['rejected']} rejected"
+            f"{counts['questions']} questions under {self.rule}: {counts['clean']} clean, {counts['rejected']} rejected"
         )
         for title, found, words in (("rejected", counts["rejects"], REJECTS), ("flagged", counts["flags"], FLAGS)):
             for code, number in found.items():
