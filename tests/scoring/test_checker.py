@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -26,33 +27,41 @@ from text2sql_rl.scoring.parts import COMPONENTS, GATES, PENALTIES
 from text2sql_rl.scoring.rules import State
 
 BOUND = load_rule("bound-v2")
-
-
-def near(values: dict[str, float]) -> st.SearchStrategy[dict[str, float]]:
-    """Most numbers as they are, some a step away, some gone."""
-    return st.fixed_dictionaries(
-        {},
-        optional={
-            name: st.sampled_from((value, value, value, value + 0.005, value - 0.005)) for name, value in values.items()
-        },
-    )
+PLACES = [
+    *(("components", name) for name in BOUND.components),
+    *(("penalties", name) for name in BOUND.penalties),
+    *(("gates", name) for name in BOUND.gates),
+    *(("", name) for name in ("only_if_equivalent", "shaping_at_most", "low", "high", "dominance_margin", "order")),
+]
 
 
 @st.composite
 def rules(draw: st.DrawFn) -> Rule:
-    weights = {name: max(0.0, value) for name, value in draw(near(dict(BOUND.components))).items()}
+    """The bound rule with up to two numbers or words changed, so that many are sound and many are not by little."""
+    changed = set(draw(st.lists(st.sampled_from(PLACES), max_size=2)))
+    steps = st.sampled_from((-0.025, -0.01, -0.005, 0.0001, 0.005, 0.01, 0.05))
+
+    def moved(section: str, values: dict[str, float], least: float) -> dict[str, float]:
+        return {
+            name: max(least, value + draw(steps)) if (section, name) in changed else value
+            for name, value in values.items()
+        }
+
+    def word(name: str, usual: Any, *others: Any) -> Any:
+        return draw(st.sampled_from(others)) if ("", name) in changed else usual
+
     return BOUND.model_copy(
         update={
-            "components": weights,
-            "penalties": {name: max(0.0, value) for name, value in draw(near(dict(BOUND.penalties))).items()},
-            "gates": draw(near(dict(BOUND.gates))),
+            "components": moved("components", BOUND.components, 0.0),
+            "penalties": moved("penalties", BOUND.penalties, 0.0),
+            "gates": moved("gates", BOUND.gates, -1.0),
             "binding": Binding(
-                only_if_equivalent=draw(st.sampled_from((("format", "executes"), ("executes",), ()))),
-                shaping_at_most=draw(st.sampled_from((0.05, 0.03, 0.0, 0.5))),
+                only_if_equivalent=word("only_if_equivalent", ("format", "executes"), ("executes",), ()),
+                shaping_at_most=word("shaping_at_most", 0.05, 0.03, 0.0, 0.5),
             ),
-            "bounds": Bounds(low=draw(st.sampled_from((-0.25, -0.2))), high=draw(st.sampled_from((1.0, 0.95)))),
-            "dominance_margin": draw(st.sampled_from((0.8, 0.95, 0.0))),
-            "order": draw(st.sampled_from(("strict", "weak"))),
+            "bounds": Bounds(low=word("low", -0.25, -0.2), high=word("high", 1.0, 0.95)),
+            "dominance_margin": word("dominance_margin", 0.8, 0.95, 0.0),
+            "order": word("order", "strict", "weak"),
         }
     )
 
