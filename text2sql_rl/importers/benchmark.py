@@ -73,7 +73,9 @@ class Benchmark:
         folder = self.databases[database].parent / "database_description"
         for path in sorted(folder.glob("*.csv")) if folder.is_dir() else ():
             table = found.setdefault(path.stem, {})
-            for row in csv.DictReader(io.StringIO(decoded(path.read_bytes().removeprefix(b"\xef\xbb\xbf")), newline="")):
+            for row in csv.DictReader(
+                io.StringIO(decoded(path.read_bytes().removeprefix(b"\xef\xbb\xbf")), newline="")
+            ):
                 column = (row.get("original_column_name") or "").strip()
                 said = {
                     "name": row.get("column_name"),

@@ -5,7 +5,7 @@ In: golds of one database as they were written, its DuckDB instance, and its SQL
 Without a source a gold is translated and run only (`unproved`). The translation runs in the sandbox, under the limits
 candidates have or wider ones; comparison is `compare`, with the translation as gold and SQLite's rows as the candidate.
 
-What counts as a tie: LIMIT cuts rows that sort equal, or a value is any row's; the gold's own preparation tells (gold/).
+What counts as a tie: LIMIT cuts rows that sort equal, or a value is any row's; the gold's preparation tells (gold/).
 A translation whose whole answer depends on the order of rows is rejected: nothing could be judged by it.
 
 Numbers of a column that mixes numbers and texts are texts in DuckDB; they are compared as texts. Not here: conversion,
@@ -152,10 +152,13 @@ def _first_look(translation: Translation, execution: Execution, original: _Rows 
             sql=translation.sql,
             rules=translation.rules,
         )
-    flags = ("empty",) if not execution.rows else ()
-    flags += () if execution.reads_tables else ("constant",)
-    flags += ("large",) if len(execution.rows) > _JUDGED.max_rows else ()
-    flags += ("slow",) if execution.elapsed_s > _JUDGED.timeout_s else ()
+    found = {
+        "empty": not execution.rows,
+        "constant": not execution.reads_tables,
+        "large": len(execution.rows) > _JUDGED.max_rows,
+        "slow": execution.elapsed_s > _JUDGED.timeout_s,
+    }
+    flags = tuple(flag for flag, holds in found.items() if holds)
     plain = Proof(status=Status.UNPROVED, sql=translation.sql, rules=translation.rules, flags=flags)
     if original is None:
         return plain

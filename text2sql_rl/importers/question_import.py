@@ -1,8 +1,9 @@
 """Questions of other people become question sets: their databases converted, their golds translated and proved.
 
 In: question files, the databases they name, a split and its roles. Out: `data/SPLIT/ROLE.jsonl` in the content root
-for each role, and in `imports/`, named after the roles: `.jsonl` with one line a kept question (its status, flags, rules
-and the SQL as written), `-rejects.jsonl` with one line a dropped one (place, reason, words), `.json` with the summary. Question files are written last and in one step each, so an import that is interrupted leaves whole databases
+for each role, and in `imports/`, named after the roles: `.jsonl` with one line a kept question (its status, flags,
+rules and the SQL as written), `-rejects.jsonl` with one line a dropped one (place, reason, words), `.json` with the
+summary. Question sets are written last and in one step each, so an import that is interrupted leaves whole databases
 and no question; the same import again gives the same files. Not here: parsing, conversion, proof.
 """
 
@@ -21,7 +22,7 @@ from typing import Any
 from text2sql_rl.databases import DatabaseStore
 from text2sql_rl.errors import DataError
 from text2sql_rl.importers.benchmark import Descriptions
-from text2sql_rl.importers.dialect import DIALECTS
+from text2sql_rl.importers.dialect import DIALECTS, TranslationError, translate
 from text2sql_rl.importers.duckdb_source import convert_duckdb
 from text2sql_rl.importers.facts import read_facts
 from text2sql_rl.importers.layout import ContentRoot, database_name, write_lines
@@ -169,7 +170,7 @@ def import_questions(
                 used += 1
             except DataError as error:
                 reason = "no_database" if _file_of(name, source.databases) is None else "broken_database"
-                proved = [("", Proof(status=Status.REJECTED, reason=reason, words=str(error)))] * len(items)
+                proved = [("", _without_database(one, source.dialect, reason, str(error))) for one in items]
             proofs.update(zip(items, proved, strict=True))
             advance(len(items))
     kept = [one for one in asked if proofs[one][1].kept]
@@ -203,9 +204,7 @@ def import_questions(
 # ---- databases ---------------------------------------------------------------------------------------------
 
 
-def _prove(
-    name: str, items: Sequence[Asked], source: Source, out: Path, sandbox: Sandbox
-) -> list[tuple[str, Proof]]:
+def _prove(name: str, items: Sequence[Asked], source: Source, out: Path, sandbox: Sandbox) -> list[tuple[str, Proof]]:
     """The name the database has in the content root with one proof a question, in order.
 
     Raises:
@@ -229,6 +228,15 @@ def _prove(
             done = prove([one.sql for one in own], dialect, database.instances[0], schema, sandbox, comparable)
             found.update(zip(own, done, strict=True))
     return [(database.name, found[one]) for one in items]
+
+
+def _without_database(one: Asked, dialect: str, reason: str, words: str) -> Proof:
+    """The rejection of a question whose database cannot be had; what is wrong with its SQL anyway comes first."""
+    try:
+        translate(one.sql, one.dialect or dialect, ())
+    except TranslationError as error:
+        return Proof(status=Status.REJECTED, reason=error.reason, words=str(error))
+    return Proof(status=Status.REJECTED, reason=reason, words=words)
 
 
 def _file_of(name: str, databases: Mapping[str, Path]) -> Path | None:

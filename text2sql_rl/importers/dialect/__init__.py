@@ -2,13 +2,14 @@
 
 In: one query, its dialect, the schema. Out: a `Translation`, or a `TranslationError` that says why not. sqlglot parses
 and writes; what it cannot know (types, SQLite's habits) is written by rules of our own, one a file, in the order of
-`RULES`. Every rule is a function from a tree and its names to the number of places it changed, and does nothing where it
-cannot resolve a name. tests/importers/dialect/ holds the cases of every rule. Not here: running anything; whether a
+`RULES`. Every rule is a function from a tree and its names to the number of places it changed, and does nothing where
+it cannot resolve a name. tests/importers/cases/ holds the cases of every rule. Not here: running anything; whether a
 translation gives the original's answer is asked by `proof.py`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -69,6 +70,9 @@ class Rule:
 
 
 _LOOSE = ("sqlite", "mysql")
+_QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "PIVOT", "UNPIVOT")
+# The first word, after parentheses and comments.
+_WORD = re.compile(r"(?:[\s(;]|--[^\n]*\n|/\*.*?\*/)*([A-Za-z]+)", re.DOTALL)
 
 # Types are settled before what depends on them; bare columns come last, because they wrap what is there.
 RULES = (
@@ -124,11 +128,15 @@ def translate(sql: str, dialect: str, schema: Schema | Sequence[Table]) -> Trans
 
 
 def _parsed(sql: str, dialect: str) -> exp.Expr:
+    first = _WORD.match(sql)
+    if first is None or first[1].upper() not in _QUERIES:
+        shown = f"begins with {first[1].upper()}" if first else "does not begin with a word"
+        raise TranslationError("not_a_query", f"is no query: it {shown}")
     trees = [tree for tree in sqlglot.parse(sql, read=dialect) if tree is not None]
     if len(trees) != 1:
         raise TranslationError("not_a_query", f"holds {len(trees)} statements; one query is needed")
     tree = trees[0]
-    if not isinstance(tree, exp.Query | exp.Values) or tree.find(exp.Into):
+    if not isinstance(tree, exp.Query | exp.Values | exp.Pivot) or tree.find(exp.Into):
         raise TranslationError("not_a_query", f"is no query but {type(tree).__name__.upper()}")
     return tree
 

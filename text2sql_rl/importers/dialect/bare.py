@@ -9,12 +9,14 @@ Columns of an outer query, in aggregates and in windows are left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from sqlglot import exp
 
 from text2sql_rl.importers.dialect.names import Found, Names, enclosing
 
 _Key = tuple[str, str]
+_Node = TypeVar("_Node", bound=exp.Expr)
 
 
 def apply(tree: exp.Expr, names: Names) -> int:
@@ -51,7 +53,7 @@ def _select(select: exp.Select, names: Names) -> int:
     return changed
 
 
-def _own(select: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
+def _own(select: exp.Select, kind: type[_Node]) -> Iterator[_Node]:
     """Nodes in the select list, HAVING and ORDER BY of this query itself, not of a subquery."""
     parts = [*select.expressions, select.args.get("having"), select.args.get("order"), select.args.get("qualify")]
     for part in parts:
@@ -69,7 +71,7 @@ def _windowed(node: exp.Expr) -> bool:
 def _is_bare(column: exp.Column, select: exp.Select, grouped: list[exp.Expr]) -> bool:
     up: exp.Expr | None = column
     while up is not None and up is not select:
-        if up in grouped or (isinstance(up, exp.AggFunc | exp.Window | exp.Filter) and up is not column):
+        if up in grouped or isinstance(up, exp.AggFunc | exp.Window | exp.Filter):
             return False
         up = up.parent
     return True
@@ -78,11 +80,12 @@ def _is_bare(column: exp.Column, select: exp.Select, grouped: list[exp.Expr]) ->
 def _meant(key: exp.Expr, select: exp.Select) -> exp.Expr:
     """What a term of GROUP BY stands for: a position or an output name is the expression behind it."""
     if isinstance(key, exp.Literal) and key.is_int and 0 < int(key.this) <= len(select.expressions):
-        return select.expressions[int(key.this) - 1].unalias()
+        item: exp.Expr = select.expressions[int(key.this) - 1]
+        return item.unalias()
     if isinstance(key, exp.Column) and not key.table:
         for item in select.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() == key.name.lower():
-                return item.this
+                return item.unalias()
     return key
 
 

@@ -16,7 +16,7 @@ from text2sql_rl.importers.dialect.values import Affinity, Holds, Kind
 _PAIRS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 # A text that is no number is as little equal to, or less than, a number as NULL is.
 _PLAIN = (exp.EQ, exp.LT, exp.LTE)
-_FLIPPED = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
+_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
 
 
 def apply(tree: exp.Expr, names: Names) -> int:

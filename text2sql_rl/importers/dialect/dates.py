@@ -1,9 +1,9 @@
-"""SQLite's date functions (https://sqlite.org/lang_datefunc.html): date, time, datetime, julianday, strftime, unixepoch.
+"""SQLite's date functions: date, time, datetime, julianday, strftime, unixepoch.
 
-SQLite keeps dates as texts; so do the results here. A text that is no date gives NULL. Modifiers: '+N unit', computed
-ones ('-' || n || ' days'), 'start of ...', 'weekday N', 'unixepoch'; 'utc' and 'localtime' change nothing, the clock of
-the sandbox is UTC. Adding months overflows into the next month as it does there. A numeric argument is a Julian day.
-Not here: a modifier from a column, times outside 00:00 to 24:00.
+https://sqlite.org/lang_datefunc.html. SQLite keeps dates as texts; so do the results here. A text that is no date gives
+NULL. Modifiers: '+N unit', computed ones ('-' || n || ' days'), 'start of ...', 'weekday N', 'unixepoch'; 'utc' and
+'localtime' change nothing, the clock of the sandbox is UTC. Adding months overflows into the next month as it does
+there. A numeric argument is a Julian day. Not here: a modifier from a column, times outside 00:00 to 24:00.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _now() -> exp.Expr:
 
 def _julian(moment: exp.Expr) -> exp.Expr:
     """The Julian day; DuckDB's begins half a day earlier."""
-    return exp.paren(exp.Sub(this=exp.Anonymous(this="JULIAN", expressions=[moment]), expression=exp.Literal.number(0.5)))
+    day = exp.Anonymous(this="JULIAN", expressions=[moment])
+    return exp.paren(exp.Sub(this=day, expression=exp.Literal.number(0.5)))
 
 
 def _moment(arguments: list[exp.Expr], call: exp.Expr, names: Names) -> exp.Expr:
@@ -145,7 +146,7 @@ def _computed(modifier: exp.Expr) -> tuple[exp.Expr, str]:
     if unit is None or len(parts) not in (2, 3):
         raise UnknownModifierError(f"a date modifier {modifier.sql('sqlite')!r}")
     sign = parts[0] if len(parts) == 3 else None
-    amount = exp.cast(parts[-2].copy(), "bigint")
+    amount: exp.Expr = exp.cast(parts[-2].copy(), "bigint")
     if sign is not None:
         if not isinstance(sign, exp.Literal) or sign.this.strip() not in ("+", "-"):
             raise UnknownModifierError(f"a date modifier {modifier.sql('sqlite')!r}")

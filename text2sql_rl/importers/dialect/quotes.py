@@ -9,9 +9,10 @@ renamed, so that they arrive at the rule `dates` as they were written. Not here:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import sqlglot
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from text2sql_rl.importers.dialect.values import Schema
 
@@ -50,7 +51,7 @@ def _columns(tokens: Sequence[Token], schema: Schema) -> set[str]:
     """Lower-cased names that may be columns here: of the tables the SQL names, and its aliases."""
     words = {token.text.lower() for token in tokens}
     known = {name for table, relation in schema.relations.items() if table in words for name in relation.columns}
-    for before, token in zip(tokens, tokens[1:], strict=False):
+    for before, token in pairwise(tokens):
         if before.text.lower() == "as" and token.token_type in (TokenType.VAR, TokenType.IDENTIFIER):
             known.add(token.text.lower())
     return known

@@ -11,7 +11,7 @@ def apply(tree: exp.Expr, names: Names) -> int:
     """Give every sample without a seed one; how many."""
     changed = 0
     for sample in tree.find_all(exp.TableSample):
-        if sample.args.get("seed") is None:
+        if not sample.args.get("seed"):
             sample.set("seed", exp.Literal.number(1))
             changed += 1
     return changed
