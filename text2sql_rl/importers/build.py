@@ -1,6 +1,6 @@
 """Loaded tables and declared keys become a finished database: the last step of every importer.
 
-In: a staged DuckDB file whose tables hold the rows and no constraint, and the keys that the source declares or that
+In: a connection whose staged tables hold the rows and no constraint, and the keys that the source declares or that
 were inferred. Out: the DuckDB file, its seal and ABOUT.md. A key that the rows obey becomes a constraint of the file;
 one that they break, or that DuckDB cannot enforce, is declared in the seal, and named in the notes where the rows are
 the reason. Not here: reading sources.
@@ -22,7 +22,7 @@ from text2sql_rl.seals import Reject, Seal, file_sha256, read_seal, seal_path, w
 # An index of a constraint is held in memory while it is built: about 40 bytes a row.
 _MOST_KEYED_ROWS = 2_000_000
 # Small blocks keep a small database small; large ones read faster with DuckDB's own size.
-_SMALL_FILE_BYTES, _SMALL_BLOCK, _BLOCK = 64 << 20, 16384, 262144
+_SMALL_FILE_BYTES, _SMALL_ROWS, _SMALL_BLOCK, _BLOCK = 64 << 20, 1_000_000, 16384, 262144
 ENGINE = {"threads": "1", "memory_limit": "1GB", "preserve_insertion_order": "true"}
 
 _Unique = Mapping[str, Sequence[tuple[str, ...]]]
@@ -62,20 +62,28 @@ class _Keys:
     notes: list[str] = field(default_factory=list)
 
 
-def staged(path: Path) -> duckdb.DuckDBPyConnection:
-    """A connection to a new staged file: one thread, 1 GB, spilling beside the file."""
-    connection = duckdb.connect(str(path), config={**ENGINE, "temp_directory": str(path.parent / "spill")})
+def staging_area(folder: Path, source_bytes: int) -> duckdb.DuckDBPyConnection:
+    """A connection to stage tables in: one thread, 1 GB, in memory for a small source, in `folder` for a large one."""
+    connection = duckdb.connect(config={**ENGINE, "temp_directory": str(folder / "spill")})
+    place = ":memory:" if source_bytes < _SMALL_FILE_BYTES else _escaped(folder / "staged.duckdb")
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(f"ATTACH '{place}' AS staged")
+    connection.execute("USE staged")
     return connection
 
 
 def build(
-    source: Path, target: Path, tables: Sequence[Table], unique: _Unique, seal: Seal, views: Sequence[str]
+    connection: duckdb.DuckDBPyConnection,
+    target: Path,
+    tables: Sequence[Table],
+    unique: _Unique,
+    seal: Seal,
+    views: Sequence[str],
 ) -> Seal:
     """Writes the database `target` with its seal and ABOUT.md beside it; the seal, filled in.
 
     Args:
-        source: the staged file; holds a table of each name, without constraints.
+        connection: from `staging_area`; holds a table of each name, without constraints. Not to be used afterwards.
         target: the DuckDB file to write.
         tables: the tables as declared, in declared order; their keys and NOT NULLs are wishes.
         unique: further sets of columns that are declared unique, by table.
@@ -85,20 +93,19 @@ def build(
     Raises:
         duckdb.Error: the engine is hurt, e.g. by a full disk.
     """
-    size = _SMALL_BLOCK if source.stat().st_size < _SMALL_FILE_BYTES else _BLOCK
-    with duckdb.connect(config={**ENGINE, "temp_directory": str(source.parent / "spill")}) as connection:
-        connection.execute(f"ATTACH '{_escaped(source)}' AS staged (READ_ONLY)")
-        connection.execute(f"ATTACH '{_escaped(target)}' AS made (BLOCK_SIZE {size})")
-        connection.execute("USE made")
-        keys = _obeyed(connection, tables, unique)
-        for table in _parents_first(tables, keys):
-            connection.execute(_ddl(table, keys))
-            connection.execute(f"INSERT INTO {quoted(table.name)} SELECT * FROM staged.main.{quoted(table.name)}")
-        for statement in views:
-            connection.execute(statement)
-        connection.execute("CHECKPOINT made")
-        connection.execute("USE memory")
-        connection.execute("DETACH made")
+    size = _SMALL_BLOCK if sum(table.rows for table in tables) < _SMALL_ROWS else _BLOCK
+    connection.execute(f"ATTACH '{_escaped(target)}' AS made (BLOCK_SIZE {size})")
+    connection.execute("USE made")
+    keys = _obeyed(connection, tables, unique)
+    connection.execute("BEGIN")
+    for table in _parents_first(tables, keys):
+        connection.execute(_ddl(table, keys))
+        connection.execute(f"INSERT INTO {quoted(table.name)} SELECT * FROM staged.main.{quoted(table.name)}")
+    for statement in views:
+        connection.execute(statement)
+    connection.execute("COMMIT")
+    connection.execute("USE memory")
+    connection.execute("DETACH made")  # writes everything into the file
     whole = replace(
         seal,
         sha256=file_sha256(target),

@@ -20,7 +20,7 @@ import duckdb
 
 from text2sql_rl.databases import quoted
 from text2sql_rl.errors import DataError
-from text2sql_rl.importers.build import Converted, build, converted, existing, staged
+from text2sql_rl.importers.build import Converted, build, converted, existing, staging_area
 from text2sql_rl.importers.inferred_keys import with_keys
 from text2sql_rl.importers.layout import ContentRoot, check_name, database_name
 from text2sql_rl.importers.names import Names
@@ -84,29 +84,18 @@ def convert_files(
     notes = [f"{path.name}: not a table file; left out" for path in files if path not in readable]
     rejects: list[Reject] = []
     with root.staging(name) as work:
-        with closing(staged(work / "staged.duckdb")) as target:
+        built, source = work / name, folder.resolve().name
+        built.mkdir()
+        with closing(staging_area(work, sum(path.stat().st_size for path in readable))) as target:
             target.execute("SET autoinstall_known_extensions = false")
             tables = with_keys(target, _load_all(target, readable, notes, rejects, advance))
-        if not tables:
-            reasons = "; ".join(f"{reject.place}: {reject.reason}" for reject in rejects[:3])
-            raise DataError(f"none of its files can be read ({reasons})", file=folder)
-        built = work / name
-        built.mkdir()
-        seal = build(
-            work / "staged.duckdb",
-            built / f"{name}.duckdb",
-            tables,
-            {},
-            Seal(
-                sha256="",
-                tables=(),
-                content=content,
-                source=folder.resolve().name,
-                notes=tuple(notes),
-                rejects=tuple(rejects),
-            ),
-            (),
-        )
+            if not tables:
+                reasons = "; ".join(f"{reject.place}: {reject.reason}" for reject in rejects[:3])
+                raise DataError(f"none of its files can be read ({reasons})", file=folder)
+            known = Seal(
+                sha256="", tables=(), content=content, source=source, notes=tuple(notes), rejects=tuple(rejects)
+            )
+            seal = build(target, built / f"{name}.duckdb", tables, {}, known, ())
         return converted(root.place(name, built), seal)
 
 

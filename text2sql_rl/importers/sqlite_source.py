@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from text2sql_rl.databases import quoted
 from text2sql_rl.errors import DataError
-from text2sql_rl.importers.build import Converted, build, converted, existing, staged
+from text2sql_rl.importers.build import Converted, build, converted, existing, staging_area
 from text2sql_rl.importers.layout import ContentRoot, check_name, database_name
 from text2sql_rl.importers.sqlite_tables import StoredTable, read_tables
 from text2sql_rl.importers.sqlite_views import translated_views
@@ -64,21 +64,21 @@ def convert_sqlite(
         tables = read_tables(connection, notes)
         if not tables:
             raise DataError("holds no table", file=source, fix="Give a database with tables")
-        with closing(staged(folder / "staged.duckdb")) as target:
+        built, size = folder / name, source.stat().st_size
+        built.mkdir()
+        with closing(staging_area(folder, size)) as target:
             for table in tables:
-                if damaged := _load(connection, target, table, source.stat().st_size, advance):
+                if damaged := _load(connection, target, table, size, advance):
                     notes.append(f"{table.name}: {damaged} texts are not UTF-8; read as Windows-1252")
             views = translated_views(connection, target, notes)
-        built = folder / name
-        built.mkdir()
-        seal = build(
-            folder / "staged.duckdb",
-            built / f"{name}.duckdb",
-            [table.as_table() for table in tables],
-            {table.name: table.unique for table in tables},
-            Seal(sha256="", tables=(), content=content, source=source.name, notes=tuple(notes)),
-            views,
-        )
+            seal = build(
+                target,
+                built / f"{name}.duckdb",
+                [table.as_table() for table in tables],
+                {table.name: table.unique for table in tables},
+                Seal(sha256="", tables=(), content=content, source=source.name, notes=tuple(notes)),
+                views,
+            )
         return converted(root.place(name, built), seal)
 
 
