@@ -68,7 +68,7 @@ def _divide(division: exp.Div, names: Names) -> int:
 
 def _remain(remainder: exp.Mod, names: Names) -> int:
     divisor = remainder.expression
-    if isinstance(divisor, exp.Literal | exp.Nullif):
+    if isinstance(divisor, exp.Nullif) or (isinstance(divisor, exp.Literal) and float(divisor.this)):
         return 0
     remainder.set("expression", exp.Nullif(this=divisor.copy(), expression=exp.Literal.number(0)))
     return 1

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from text2sql_rl.importers.dialect.forms import as_text, as_whole
+from text2sql_rl.importers.dialect.forms import as_text, as_whole, try_number, written_number
 from text2sql_rl.importers.dialect.names import Names
 from text2sql_rl.importers.dialect.values import Holds
 
 
 def apply(tree: exp.Expr, names: Names) -> int:
     """Write the numbers among texts as texts; how many."""
-    changed = 0
-    for node in list(tree.find_all(exp.Coalesce, exp.Case, exp.If, exp.Nullif)):
+    changed = sum(_nullif(node, names) for node in list(tree.find_all(exp.Nullif)))
+    for node in list(tree.find_all(exp.Coalesce, exp.Case, exp.If)):
         values = _values(node)
         kinds = [names.kind(value) for value in values]
         if not any(kind.text for kind in kinds):
@@ -24,6 +24,19 @@ def apply(tree: exp.Expr, names: Names) -> int:
     return changed
 
 
+def _nullif(node: exp.Nullif, names: Names) -> int:
+    """A number is never equal to a text that is none."""
+    if not (names.kind(node.this).number and names.kind(node.expression).text):
+        return 0
+    if number := written_number(node.expression):
+        node.set("expression", exp.Literal.number(number))
+    elif isinstance(node.expression, exp.Literal):
+        node.replace(node.this.copy())
+    else:
+        node.set("expression", try_number(node.expression.copy()))
+    return 1
+
+
 def _values(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Case):
         found = [branch.args.get("true") for branch in node.args.get("ifs") or ()] + [node.args.get("default")]
@@ -31,8 +44,6 @@ def _values(node: exp.Expr) -> list[exp.Expr]:
         if isinstance(node.parent, exp.Case):
             return []
         found = [node.args.get("true"), node.args.get("false")]
-    elif isinstance(node, exp.Nullif):
-        found = [node.this, node.expression]
     else:
         found = [node.this, *node.expressions]
     return [value for value in found if value is not None]

@@ -14,16 +14,11 @@ def apply(tree: exp.Expr, names: Names) -> int:
     for node in list(tree.find_all(exp.Min, exp.Max)):
         if names.kind(node.this).mixed:
             # The least is a number wherever there is one; the greatest is a text wherever there is one.
-            own = node.this.copy()
-            if isinstance(node, exp.Min):
-                node.replace(exp.func("COALESCE", exp.cast(exp.Min(this=try_number(own)), "text"), node.copy()))
-            else:
-                texts = exp.Filter(
-                    this=exp.Max(this=own),
-                    expression=exp.Where(this=exp.Is(this=try_number(own.copy()), expression=exp.Null())),
-                )
-                numbers = exp.cast(exp.Max(this=try_number(own.copy())), "text")
-                node.replace(exp.func("COALESCE", texts, numbers))
+            own, least = node.this.copy(), isinstance(node, exp.Min)
+            numbers = (exp.ArgMin if least else exp.ArgMax)(this=own, expression=try_number(own.copy()))
+            is_text = exp.Is(this=try_number(own.copy()), expression=exp.Null())
+            texts = exp.Filter(this=type(node)(this=own.copy()), expression=exp.Where(this=is_text))
+            node.replace(exp.func("COALESCE", *((numbers, texts) if least else (texts, numbers))))
             changed += 1
     for order in list(tree.find_all(exp.Order)):
         keys: list[exp.Expr] = []

@@ -223,6 +223,12 @@ class Names:
     def _if(self, node: exp.Expr) -> Kind:
         return self.joined([node.args.get("true"), node.args.get("false")])
 
+    def _named_function(self, node: exp.Expr) -> Kind:
+        name = node.name.upper()
+        if name == "STRFTIME":
+            return replace(TEXT, clean=len(node.expressions[1].this) == 2)
+        return REAL if name in ("JULIAN", "TRUNC") else UNKNOWN
+
     def _nullif(self, node: exp.Expr) -> Kind:
         return replace(self.kind(node.this), nullable=True)
 
@@ -242,6 +248,7 @@ _KINDS: Mapping[type[exp.Expr], Callable[[Names, exp.Expr], Kind]] = {
     exp.If: Names._if,
     exp.Nullif: Names._nullif,
     exp.TimeToStr: lambda _names, _node: TEXT,
+    exp.Anonymous: Names._named_function,
 }
 
 
