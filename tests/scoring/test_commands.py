@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,10 @@ from typer.testing import CliRunner
 from tests.replay.logged import make_log
 from text2sql_rl.cli import app
 from text2sql_rl.scoring import rule_names, rules_folder
+from text2sql_rl.scoring.rules import warn_once
 
-WARNING = "warning: rule executes-only-v2 is deliberately bad: it breaks dominance, order, constants\n"
+WARNING = "warning: rule executes-only-v2 is deliberately bad: it breaks dominance, order, constants"
+JUDGE = ("judge", "--database", "aquarium", "--gold", "SELECT count(*) FROM tank", "--sql", "SELECT 1")
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +50,27 @@ def test_check_tells_of_a_changed_file_that_does_not_load(tmp_path: Path) -> Non
     assert out.endswith("it does not load\n")
 
 
-def test_every_command_that_loads_a_bad_rule_warns(run: Path) -> None:
-    assert call("rewards", "show", "executes-only-v2")[2] == WARNING
-    assert call("rewards", "compare", "bound-v1", "executes-only-v2", "--rollouts", str(run))[2] == WARNING
-    words = ("judge", "--database", "aquarium", "--gold", "SELECT count(*) FROM tank", "--sql", "SELECT 1")
-    assert call(*words, "--rule", "executes-only-v2")[2] == WARNING
-    assert call(*words)[2] == ""
+def test_every_command_that_loads_a_bad_rule_warns(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = str(run)
+    for words in (
+        ("rewards", "show", "executes-only-v2"),
+        ("rewards", "compare", "bound-v1", "executes-only-v2", "--rollouts", log),
+        (*JUDGE, "--rule", "executes-only-v2"),
+    ):
+        warn_once.cache_clear()
+        caplog.clear()
+        assert call(*words)[0] == 0
+        assert caplog.messages == [WARNING]
+    caplog.clear()
+    call(*JUDGE)
+    assert caplog.messages == []
+
+
+def test_the_warning_goes_to_stderr_and_not_among_the_output() -> None:
+    program = (sys.executable, "-m", "text2sql_rl.cli", "rewards", "show", "executes-only-v2")
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, f"{WARNING}\n")
+    assert done.stdout.startswith("executes-only-v2 (version 2")
 
 
 def test_compare_prints_what_changes(run: Path) -> None:

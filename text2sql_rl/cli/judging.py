@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from text2sql_rl.cli.options import AsJson, as_text, open_rule
+from text2sql_rl.cli.options import AsJson, as_text
 from text2sql_rl.errors import GoldError
 
 app = typer.Typer()
@@ -44,8 +44,9 @@ def judge(
     from text2sql_rl.content import open_store
     from text2sql_rl.explain import evidence, explain
     from text2sql_rl.judge import judge_one
+    from text2sql_rl.scoring import load_rule
 
-    rollout = judge_one(gold, sql, open_store().get(database).instances[0], open_rule(rule))
+    rollout = judge_one(gold, sql, open_store().get(database).instances[0], load_rule(rule))
     if rollout.reward.total is None and rollout.execution is None:
         raise GoldError(rollout.reward.unscored, field="--gold", fix="Give a gold that runs and is deterministic.")
     typer.echo(as_text(evidence(rollout)) if as_json else explain(rollout))

@@ -1,7 +1,6 @@
 """What several commands share: their arguments, and how they print.
 
-In: nothing. Out: typer's annotated types, JSON for machines, the console for people, and a rule with its warning.
-Holds no command.
+In: nothing. Out: typer's annotated types, JSON for machines, the console for people. Holds no command.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from text2sql_rl.scoring import Rule
 
 ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="A run config, e.g. configs/demo.yaml.")]
 Overrides = Annotated[
@@ -36,18 +33,3 @@ def console() -> Console:
     from rich.console import Console
 
     return Console()
-
-
-def open_rule(name_or_path: str) -> Rule:
-    """Load a rule, and say on stderr when it is deliberately bad.
-
-    Raises:
-        ConfigError: no such rule, or one that breaks what rules must hold.
-    """
-    from text2sql_rl.scoring import load_rule
-
-    rule = load_rule(name_or_path)
-    if rule.deliberately_bad:
-        breaks = ", ".join(rule.breaks) or "its invariants"
-        typer.echo(f"warning: rule {rule.name} is deliberately bad: it breaks {breaks}", err=True)
-    return rule

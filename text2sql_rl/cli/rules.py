@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from text2sql_rl.cli.options import AsJson, RuleName, as_text, open_rule
+from text2sql_rl.cli.options import AsJson, RuleName, as_text
 
 app = typer.Typer(help="Read, check and compare reward rules.", no_args_is_help=True)
 
@@ -19,9 +19,9 @@ app = typer.Typer(help="Read, check and compare reward rules.", no_args_is_help=
 @app.command()
 def show(rule: RuleName) -> None:
     """Tell in words what a rule pays, deducts and caps, and what every outcome earns."""
-    from text2sql_rl.scoring import describe
+    from text2sql_rl.scoring import describe, load_rule
 
-    typer.echo(describe(open_rule(rule)))
+    typer.echo(describe(load_rule(rule)))
 
 
 @app.command()
@@ -46,9 +46,10 @@ def compare(
 ) -> None:
     """Recompute logged rollouts under two rules: mean rewards, rank flips, spread, gates that change."""
     from text2sql_rl.replay import compare_rules, open_source
+    from text2sql_rl.scoring import load_rule
 
     source = open_source(rollouts)
-    found = compare_rules(source, open_rule(old), open_rule(new), _texts())
+    found = compare_rules(source, load_rule(old), load_rule(new), _texts())
     typer.echo(as_text(found.as_json()) if as_json else "\n".join(found.lines()))
 
 

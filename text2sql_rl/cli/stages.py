@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from text2sql_rl.cli.options import ConfigPath, Overrides, console, open_rule
+from text2sql_rl.cli.options import ConfigPath, Overrides, console
 from text2sql_rl.errors import RunError
 
 if TYPE_CHECKING:
@@ -121,9 +121,10 @@ def _open(
 ) -> tuple[RunConfig, RunFolder]:
     from text2sql_rl.config import load_config
     from text2sql_rl.runs import RunFolder
+    from text2sql_rl.scoring import load_rule
 
     config = load_config(path, tuple(overrides or ()))
-    open_rule(config.judge.rule)
+    load_rule(config.judge.rule)  # says so here, not only in a stage's log, when the rule is deliberately bad
     folder = RunFolder(config.runs / config.name)
     # A folder that is there was checked, and goes on only with the same config and content.
     if check and (fresh or not folder.exists()):

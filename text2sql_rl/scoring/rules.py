@@ -8,8 +8,10 @@ A file that rewards/rules/LOCK lists is released: it loads only while its bytes 
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -54,7 +56,8 @@ def load_rule(name_or_path: str) -> Rule:
     """Load and check a rule.
 
     A rule that breaks invariants loads only where its file says `deliberately_bad` and names in `breaks` exactly the
-    invariants it breaks. A released file without `breaks` is from before that key.
+    invariants it breaks; that is logged as a warning, which without a handler goes to stderr. A released file without
+    `breaks` is from before that key.
 
     Args:
         name_or_path: a name such as bound-v1, or the path of a YAML file.
@@ -68,6 +71,8 @@ def load_rule(name_or_path: str) -> Rule:
         fix = "Restore the file, and write the change as a new version"
         raise ConfigError("a released rule was changed", file=file.path, fix=fix)
     _refuse_breaches(file)
+    if file.rule.deliberately_bad:
+        warn_once(file.rule.name, file.rule.breaks)
     return file.rule
 
 
@@ -125,6 +130,13 @@ def _refuse_breaches(file: RuleFile) -> None:
         if broke != said:
             problem = f"the rule breaks {_listed(broke)}, and its file says {_listed(said)}"
             raise ConfigError(problem, file=file.path, field="breaks", fix="Name exactly what it breaks")
+
+
+@cache
+def warn_once(name: str, breaks: tuple[str, ...]) -> None:
+    """Tell that a rule is bad on purpose, once a process: a stage may load it several times."""
+    what = ", ".join(breaks) or "what rules must hold"
+    logging.getLogger(__name__).warning("warning: rule %s is deliberately bad: it breaks %s", name, what)
 
 
 def _listed(names: set[str]) -> str:
