@@ -45,6 +45,7 @@ CONFIG: dict[str, Any] = {
         "learning_rate": 0.001,
         "advantage": {"scale": "population", "floor": 0.25},
         "save_every": 1,
+        "canaries": {"rate": 0.5, "stop": True},
     },
     "control": {"steps": 2, "learning_rate": 0.01},
     "evaluate": {"roles": ["heldout"], "samples": 1},
@@ -176,6 +177,19 @@ def test_every_stage_of_the_chain_is_done(chain: tuple[RunConfig, RunFolder]) ->
     for name in ("sft", "warmup", "grpo", "control"):
         assert 0.0 <= results[name]["dev_accuracy"] <= 1.0
         assert load(run.stage(name).path / "checkpoint", "float32")[1].name == "slot"
+
+
+def test_canaries_are_judged_beside_the_policy_and_leave_no_rollout(chain: tuple[RunConfig, RunFolder]) -> None:
+    config, run = chain
+    stage, rows = run.stage("grpo"), read_rollouts(run.stage("grpo").path / "rollouts")
+    size = config.grpo.steps * config.grpo.questions_per_step * config.grpo.generations
+    found = stage.result()["canaries"]
+    # Each once before the first step, then one for every second completion.
+    assert found["paid"] == 0
+    assert found["asked"] > size // 2
+    assert len(rows) == size
+    assert {row.role for row in rows} == {"rl"}
+    assert not (stage.path / "alarms.jsonl").exists()
 
 
 def test_a_heldout_database_appears_nowhere(chain: tuple[RunConfig, RunFolder]) -> None:
