@@ -160,6 +160,14 @@ def test_new_content_and_prose_are_not_a_change(run: RunFolder, content: Path) -
     run.create_or_open(CONFIG)
 
 
+def test_a_further_release_in_lock_is_no_change(tmp_path: Path, content: Path) -> None:
+    lock, run = content / "rewards/rules/LOCK", RunFolder(tmp_path / "runs" / "two", min_free_gb=0.0)
+    lock.write_text("0 strict.yaml\n")
+    run.create_or_open(CONFIG)
+    lock.write_text("0 strict.yaml\n1 later.yaml\n")
+    run.create_or_open(CONFIG)
+
+
 def test_a_missing_parent_is_refused_before_anything_is_written(tmp_path: Path, content: Path) -> None:
     folder = RunFolder(tmp_path / "runs" / "child")
     with pytest.raises(RunError, match="parent run 'gone' does not exist"):
