@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from text2sql_rl.cli.options import AsJson, as_text
 from text2sql_rl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from text2sql_rl.records import Database, Question
 
 app = typer.Typer()
 
@@ -43,8 +46,8 @@ def redteam(
     ] = 10.0,
     instances: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="The most counterfactual instances a database gets; 0: real rows only."),
-    ] = 6,
+        typer.Option(metavar="N", min=0, help="Counterfactual instances a database gets; training has 2."),
+    ] = 2,
     generations: Annotated[int, typer.Option(metavar="G", min=2, help="Completions in a group.")] = 8,
     fuzz: Annotated[int, typer.Option(metavar="N", min=0, help="Also search for new attacks, over N candidates.")] = 0,
     data: Annotated[
@@ -68,6 +71,7 @@ def redteam(
     from text2sql_rl.redteam.audit import audit
     from text2sql_rl.redteam.pay import RulePays
     from text2sql_rl.redteam.payouts import planned
+    from text2sql_rl.redteam.search import search
     from text2sql_rl.redteam.targets import prepare_targets
     from text2sql_rl.sandbox import Sandbox
     from text2sql_rl.scoring import load_rule
@@ -79,24 +83,61 @@ def redteam(
         progress = stack.enter_context(Progress(console=screen, transient=True, disable=not screen.is_terminal))
         sandbox = stack.enter_context(Sandbox())
         judge = Judge(judged_by, sandbox=sandbox, cache=cache_folder())
-        name, sha256, pays, bound = judged_by.name, judged_by.sha256, RulePays(judge), judged_by.binding.shaping_at_most
+        pays: RulePays | AnyReward = RulePays(judge)
+        name, sha256, bound = judged_by.name, judged_by.sha256, float(judged_by.binding.shaping_at_most)
         if reward:
-            called = stack.enter_context(AnyReward(reward, signature, wrap=wrap, timeout_s=timeout_s))
-            name, sha256, pays, bound = reward, called.sha256, called, None
+            pays = stack.enter_context(AnyReward(reward, signature, wrap=wrap, timeout_s=timeout_s))
+            name, sha256 = reward, pays.sha256
         making = progress.add_task("golds and their other rows", total=None)
-        targets = prepare_targets(corpus, open_store(), judge, sandbox, cache_folder(), instances)
+        targets = prepare_targets(corpus, open_store(), judge, cache_folder(), instances)
         progress.remove_task(making)
         task = progress.add_task("attacks", total=planned(corpus))
         found = audit(
-            name, sha256, corpus, targets, pays, bound=bound, instances=instances, generations=generations, seed=seed,
+            name,
+            sha256,
+            corpus,
+            targets,
+            pays,
+            bound=None if reward else bound,
+            instances=instances,
+            generations=generations,
+            seed=seed,
             done=lambda count: progress.update(task, completed=count),
-        )  # fmt: skip
-        content = found.as_json()
-        lines = list(found.lines())
+        )
+        content, lines, failed = found.as_json(), list(found.lines()), bool(found.failed)
+        if fuzz:
+            hunting = progress.add_task("search", total=fuzz)
+            hunt = search(
+                _golds(data),
+                judge,
+                sandbox,
+                cache_folder(),
+                finds,
+                budget=fuzz,
+                instances=instances,
+                attacks=tuple(one.text for one in found.payouts if one.text.startswith("SELECT")),
+                seed=seed,
+                done=lambda count: progress.update(hunting, completed=count),
+            )
+            content["search"] = hunt.as_json()
+            lines += hunt.lines()
+            failed = failed or bool(hunt.finds)
     if out is not None:
         _write(out, content)
     typer.echo(as_text(content) if as_json else "\n".join(lines))
-    raise typer.Exit(1 if found.failed else 0)
+    raise typer.Exit(1 if failed else 0)
+
+
+def _golds(data: str) -> list[tuple[Question, Database]]:
+    from text2sql_rl.content import open_content, open_store
+    from text2sql_rl.questions import load_file
+    from text2sql_rl.records import Split
+
+    if data.endswith(".jsonl"):
+        questions, store = load_file(Path(data), Split.DEV), open_store()
+        return [(question, store.get(question.database)) for question in questions]
+    content = open_content()
+    return content.pairs(content.questions.role(data))
 
 
 def _write(path: Path, content: dict[str, object]) -> None:

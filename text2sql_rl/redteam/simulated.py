@@ -86,7 +86,7 @@ def _train(
     for _ in range(STEPS):
         shares, slope = history[-1], np.zeros_like(logits)
         for _ in range(GROUPS):
-            asked = honest[dice.integers(len(honest))]
+            asked = honest[int(dice.integers(len(honest)))]
             chosen_G = dice.choice(len(shares), size=size, p=shares)
             rewards_G = [_reward(int(at), paid, asked, rate, dice) for at in chosen_G]
             values_G = np.array(advantages(rewards_G, rule))
@@ -103,12 +103,13 @@ def _reward(at: int, paid: Sequence[Floats], asked: Honest, rate: float, dice: n
     if dice.random() < rate:
         return asked.right
     runs = bool(asked.wrong) and dice.random() >= _FAILS
-    return asked.wrong[dice.integers(len(asked.wrong))] if runs else asked.failed
+    return asked.wrong[int(dice.integers(len(asked.wrong)))] if runs else asked.failed
 
 
 def _softmax(logits: Floats) -> Floats:
     weights: Floats = np.exp(logits - logits.max())
-    return weights / weights.sum()
+    shares: Floats = weights / weights.sum()
+    return shares
 
 
 def _farmed_at(shares: Floats) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,11 +19,10 @@ from sqlglot import exp
 
 from text2sql_rl.databases import DatabaseStore
 from text2sql_rl.instances.mutants import named_mutants
-from text2sql_rl.instances.store import with_instances
+from text2sql_rl.instances.store import with_shared_instances
 from text2sql_rl.judge import Judge
 from text2sql_rl.records import Completion, Database, Finish, Gold, Question, Split
 from text2sql_rl.redteam.attacks import Attack, Corpus, NamedGold
-from text2sql_rl.sandbox import Sandbox
 
 # A query that an honest attempt gets wrong by a name; it fails on every database.
 _FAILING = "SELECT no_such_name FROM no_such_table"
@@ -49,7 +48,7 @@ class Target:
 
 
 def prepare_targets(
-    corpus: Corpus, store: DatabaseStore, judge: Judge, sandbox: Sandbox, cache: Path, instances: int
+    corpus: Corpus, store: DatabaseStore, judge: Judge, cache: Path, instances: int
 ) -> dict[str, Target]:
     """Every gold that an attack of the corpus runs against, by name.
 
@@ -57,7 +56,6 @@ def prepare_targets(
         corpus: attacks and golds.
         store: the databases.
         judge: tells which mutants of a gold are wrong.
-        sandbox: where instances are built.
         cache: the cache folder.
         instances: the most counterfactual instances a database gets; 0 leaves the real rows alone.
     """
@@ -66,12 +64,8 @@ def prepare_targets(
     questions = {name: _question(gold) for name, gold in golds.items()}
     databases = {name: store.get(name) for name in sorted({gold.database for gold in golds.values()})}
     if instances:
-        # The golds of golds.yaml alone decide the rows, so that any choice of families meets the same ones.
-        asked = [questions[gold.name] for gold in corpus.golds.values() if gold.kind != "unusable"]
-        databases = {
-            name: with_instances(database, asked, cache, sandbox, most=instances)
-            for name, database in databases.items()
-        }
+        asked = [questions[gold.name] for gold in golds.values() if gold.kind != "unusable"]
+        databases = {name: with_rows(database, asked, cache, instances) for name, database in databases.items()}
     wanted = [golds[name] for name in dict.fromkeys(gold.name for gold in own)]
     prepared = judge.prepare([(questions[gold.name], databases[gold.database]) for gold in wanted])
     return {
@@ -85,6 +79,27 @@ def prepare_targets(
         )
         for gold in wanted
     }
+
+
+def with_rows(
+    database: Database, questions: Sequence[Question], cache: Path, most: int, *, first_seed: int = 0
+) -> Database:
+    """The database with up to `most` of the instances that training shares; two a seed, so two are training's own.
+
+    Args:
+        database: with its real rows.
+        questions: whose literals the rows stand around.
+        cache: the cache folder.
+        most: how many.
+        first_seed: 0 for those that the judge has; any other for witnesses.
+    """
+    others = [
+        instance
+        for seed in range(first_seed, first_seed + -(-most // 2))
+        for instance in with_shared_instances(database, questions, cache, seed=seed).instances[1:]
+    ]
+    found = [replace(instance, index=at) for at, instance in enumerate(others[:most], 1)]
+    return replace(database, instances=(database.instances[0], *found))
 
 
 def fill(text: str, target: Target, attack: Attack) -> str:
