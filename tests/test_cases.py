@@ -74,7 +74,10 @@ def test_a_database_file_serves_as_rows(tmp_path: Path) -> None:
         ('{"id": "a", "gold_sql": "SELECT 1", "setup_sql": "SELECT 1", "expected": "fine"}', "'fine' is unknown"),
         ('{"id": "a", "gold_sql": "SELECT 1", "setup_sql": "CREATE nonsense"}', "no database"),
         ('{"id": "a", "gold_sql": "SELECT 1", "database": "missing.duckdb"}', "no database"),
-        ('{"id": "a", "gold_sql": "SELECT 1", "setup_sql": "SELECT 1"}\n' * 2, "more than once"),
+        (
+            '{"id": "a", "gold_sql": "SELECT 1", "setup_sql": "SELECT 1"}\n' * 2,
+            "line 2: id .a. is already",
+        ),
     ],
 )
 def test_a_wrong_file_says_what_and_where(tmp_path: Path, line: str, words: str) -> None:
@@ -86,7 +89,7 @@ def test_a_wrong_file_says_what_and_where(tmp_path: Path, line: str, words: str)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="there is no such file"):
         run_cases(tmp_path / "none.jsonl")
 
 

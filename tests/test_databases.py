@@ -177,6 +177,8 @@ def test_missing_things_are_named(tmp_path: Path) -> None:
     for name in ("nope", "../stable", ""):
         with pytest.raises(DataError, match="there is no database"):
             store(tmp_path).get(name)
+    with pytest.raises(DataError, match=r"no database 'stabel'\. Near it: stable"):
+        store(tmp_path).get("stabel")
     with pytest.raises(DataError, match="is not a folder"):
         DatabaseStore(tmp_path / "nowhere", tmp_path / "cache").names()
     with pytest.raises(DataError, match="cannot be opened"):

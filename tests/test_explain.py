@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from text2sql_rl.explain import evidence, explain
+from text2sql_rl.explain import evidence, explain, one_line
 from text2sql_rl.records import (
     Candidate,
     Completion,
@@ -77,3 +77,17 @@ def test_evidence_is_json_without_the_rows() -> None:
     assert told["execution"]["outcome"] == "rows"
     assert told["reward"]["items"][1]["points"] == -0.025
     assert evidence(replace(WRONG, execution=None))["execution"] is None
+
+
+def test_an_engines_long_error_stays_on_one_line() -> None:
+    reason = 'Binder Error: column "nme" not found!\nCandidate bindings: "name"\n\nLINE 1: SELECT nme FROM t\n      ^^^'
+    failed = replace(
+        WRONG,
+        execution=Execution(outcome=Outcome.ERROR, reason=reason),
+        verdict=Verdict(match=Match.MISMATCH, code="error", words=reason),
+        rows=None,
+    )
+    lines = explain(failed).splitlines()
+    assert lines[1] == 'execution  error: Binder Error: column "nme" not found! Candidate bindings: "name"'
+    assert lines[2].startswith("reward")
+    assert one_line("x" * 500) == "x" * 197 + "..."

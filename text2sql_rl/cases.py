@@ -26,6 +26,7 @@ import duckdb
 
 from text2sql_rl.compare import compare, overall
 from text2sql_rl.errors import DataError
+from text2sql_rl.explain import one_line
 from text2sql_rl.extract import extract
 from text2sql_rl.gold import prepare_golds
 from text2sql_rl.instances import build_instances, fair
@@ -95,7 +96,7 @@ class CaseReport:
         for case in self.cases:
             mark = {True: "ok    ", False: "MISSED", None: "      "}[case.right]
             wanted = "" if case.right is not False else f" (expected {' or '.join(case.expected)})"
-            yield f"{mark} {case.outcome:<10} {case.id}{wanted}: {case.reason}"
+            yield f"{mark} {case.outcome:<10} {case.id}{wanted}: {one_line(case.reason)}"
         yield ""
         yield from self._table()
         yield f"{len(self.cases)} cases, {self.missed} missed, {self.seconds:.1f} s"
@@ -145,13 +146,24 @@ def load_cases(path: Path) -> list[Case]:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read: {error}", file=path, fix="Give a UTF-8 JSON Lines file") from error
-    cases = [_case(line, path, f"line {at}") for at, line in enumerate(text.splitlines(), 1) if line.strip()]
-    repeated = [name for name, count in Counter(case.id for case in cases).items() if count > 1]
-    if repeated:
-        raise DataError(f"id {repeated[0]!r} occurs more than once", file=path, fix="Give every case its own id")
-    return cases
+    except FileNotFoundError as error:
+        raise DataError("there is no such file", file=path, fix="Give the path of a JSON Lines file") from error
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror})", file=path, fix="Give a JSON Lines file") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"is not UTF-8 (byte {error.start})", file=path, fix="Save it as UTF-8") from error
+    cases: dict[str, Case] = {}
+    lines: dict[str, int] = {}
+    # Only "\n" ends a line: a JSON string may hold other line ends, such as U+2028.
+    for at, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        case = _case(line, path, f"line {at}")
+        if case.id in cases:
+            problem = f"id {case.id!r} is already that of line {lines[case.id]}"
+            raise DataError(problem, file=path, field=f"line {at}", fix="Give every case its own id")
+        cases[case.id], lines[case.id] = case, at
+    return list(cases.values())
 
 
 def _case(line: str, path: Path, place: str) -> Case:
@@ -194,7 +206,7 @@ def _real_instance(case: Case, path: Path, folder: Path, at: int) -> Instance:
                 connection.execute(case.setup_sql)
     except (duckdb.Error, OSError) as error:
         fix = "Check setup_sql" if case.setup_sql else "Give a .duckdb file, relative to the case file"
-        raise DataError(f"no database: {error}", file=path, field=case.id, fix=fix) from error
+        raise DataError(f"no database: {one_line(str(error))}", file=path, field=f"case {case.id}", fix=fix) from error
     sha = hashlib.sha256(case.setup_sql.encode() or file.read_bytes()).hexdigest()
     return Instance(database=file.stem, index=0, path=file, sha256=sha)
 
@@ -208,7 +220,8 @@ def _judge(
     for case, real, gold, candidate, execution in zip(cases, reals, golds, candidates, first, strict=True):
         verdicts = [compare(gold, execution, candidate.sql or "")] if execution else []
         if most and verdicts and verdicts[0].match == Match.MATCH and not case.policy:
-            others = build_instances(real, [gold], sandbox, folder, most, second_draw=False)
+            own = (candidate.sql or "",)
+            others = build_instances(real, [gold], sandbox, folder, most, second_draw=False, candidates=own)
             more = fair(gold, prepare_golds([(other, case.gold_sql) for other in others], sandbox))
             ran = _run(sandbox, [(other, candidate.sql) for other in others])
             verdicts += [compare(target, found) for target, found in zip(more, ran, strict=True) if found]
@@ -230,7 +243,7 @@ def _outcome(
     if execution is None:
         return "error", f"no SQL: {candidate.reason}", "no_answer"
     if execution.outcome in _ENDS:
-        stopped = execution.outcome == Outcome.REFUSED and "longer than" in execution.reason
+        stopped = execution.outcome == Outcome.REFUSED and execution.reason.startswith("longer than")
         return "stopped" if stopped else _ENDS[execution.outcome], execution.reason, execution.outcome.value
     verdict = overall(verdicts)
     if verdict.match == Match.UNVERIFIABLE or _OPEN_FLAGS & set(verdict.flags):

@@ -12,6 +12,7 @@ file, line and column, and leaves nothing behind. Not here: making rows up, runn
 
 from __future__ import annotations
 
+import difflib
 import fcntl
 import hashlib
 import os
@@ -122,9 +123,9 @@ class DatabaseStore:
         if name not in self._known:
             folder = self.root / name
             if not _NAME.fullmatch(name) or not _is_database(folder):
-                raise DataError(
-                    f"there is no database {name!r}", file=self.root, fix="A database is a folder with schema.sql"
-                )
+                near = difflib.get_close_matches(name, self.names(), n=3)
+                fix = f"Near it: {', '.join(near)}" if near else "A database is a folder with schema.sql"
+                raise DataError(f"there is no database {name!r}", file=self.root, fix=fix)
             self._known[name] = self._open(name, folder)
         return self._known[name]
 

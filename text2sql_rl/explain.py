@@ -11,6 +11,8 @@ from typing import Any
 
 from text2sql_rl.records import Item, Rollout
 
+_REASON_CHARS = 200
+
 
 def explain(rollout: Rollout) -> str:
     """The evidence of one reward, a line a fact; items that measured nothing are left out."""
@@ -23,6 +25,12 @@ def evidence(rollout: Rollout) -> dict[str, Any]:
     return asdict(replace(rollout, execution=execution))
 
 
+def one_line(reason: str) -> str:
+    """A reason for a table of reasons: without the engine's drawing of the place, and cut where it is very long."""
+    told = " ".join(reason.partition("\nLINE ")[0].split())
+    return told if len(told) <= _REASON_CHARS else f"{told[: _REASON_CHARS - 3].rstrip()}..."
+
+
 def _lines(rollout: Rollout) -> Iterator[str]:
     candidate, execution, verdict, reward = rollout.candidate, rollout.execution, rollout.verdict, rollout.reward
     yield f"candidate  {candidate.sql if candidate.sql is not None else f'none: {candidate.reason}'}"
@@ -31,17 +39,20 @@ def _lines(rollout: Rollout) -> Iterator[str]:
     if not candidate.clean:
         yield "           with more beside the one answer"
     if execution is not None:
-        found = f"{rollout.rows} rows, gold has {rollout.gold_rows}" if rollout.rows is not None else execution.reason
+        found = one_line(execution.reason)
+        if rollout.rows is not None:
+            found = f"{rollout.rows} rows, gold has {rollout.gold_rows}"
         yield f"execution  {execution.outcome.value}: {found}"
     if verdict is not None and execution is not None and verdict.words != execution.reason:
         flags = f" [{', '.join(verdict.flags)}]" if verdict.flags else ""
-        yield f"verdict    {verdict.match.value}, {verdict.code}: {verdict.words}{flags}"
+        yield f"verdict    {verdict.match.value}, {verdict.code}: {one_line(verdict.words)}{flags}"
     if reward.total is None:
-        yield f"reward     unscored: {reward.unscored}"
+        yield f"reward     unscored: {one_line(reward.unscored)}"
         return
     yield f"reward     {reward.total:g}, counted as {rollout.cause}, by rule {reward.rule}"
     yield from (_item(item) for item in reward.items if item.value or item.points)
 
 
 def _item(item: Item) -> str:
-    return f"  {item.points:+8.4f}  {item.kind:<9}  {item.name:<15}  {item.value:g} of {item.weight:g}: {item.why}"
+    why = one_line(item.why)
+    return f"  {item.points:+8.4f}  {item.kind:<9}  {item.name:<15}  {item.value:g} of {item.weight:g}: {why}"

@@ -31,7 +31,7 @@ from text2sql_rl.sandbox import Job
 __all__ = ["build_instances", "fair", "mutants"]
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 5
+VERSION = 6
 # Candidates go wrong in more ways than mutants do, so a few instances are always kept.
 _FEWEST = 3
 
@@ -69,6 +69,7 @@ def build_instances(
     most: int = 6,
     seed: int = 0,
     second_draw: bool = True,
+    candidates: Sequence[str] = (),
 ) -> tuple[Instance, ...]:
     """Build up to `most` instances beside the real one, numbered from 1.
 
@@ -81,6 +82,8 @@ def build_instances(
         most: the cap.
         seed: other rows for another seed.
         second_draw: make every kind of rows once more where mutants are left; tells more, takes twice as long.
+        candidates: statements that will be judged: rows stand around their literals too, in columns whose real rows
+            hold more than one value.
 
     Raises:
         DataError: the real file cannot be read, or the folder not written.
@@ -92,8 +95,13 @@ def build_instances(
         sources = read_sources(connection, real)
         tables = [source.table for source in sources]
         alive = _survivors(real, judging, [mutants(gold.sql, tables) for gold in judging], sandbox)
-        borders = border_values(gold.sql for gold in judging)
-        stamp = json.dumps([VERSION, duckdb.__version__, real.sha256, sorted(gold.sql for gold in judging), seed])
+        asked = sorted(gold.sql for gold in judging)
+        varied = _varied(sources)
+        borders = border_values(asked)
+        for name, values in border_values(candidates).items():
+            if name in varied:
+                borders[name] = tuple({repr(value): value for value in (*borders.get(name, ()), *values)}.values())
+        stamp = json.dumps([VERSION, duckdb.__version__, real.sha256, asked, sorted(candidates), seed])
 
         def tried(recipes: Sequence[Recipe]) -> list[_Tried]:
             written = {
@@ -118,6 +126,16 @@ def build_instances(
         if one not in chosen:
             one.instance.path.unlink(missing_ok=True)
     return tuple(replace(one.instance, index=at) for at, one in enumerate(chosen, 1))
+
+
+def _varied(sources: Sequence[Source]) -> set[str]:
+    """Lower-cased names of the columns that hold more than one value."""
+    return {
+        column.name.lower()
+        for source in sources
+        for at, column in enumerate(source.table.columns)
+        if len({repr(row[at]) for row in source.rows}) > 1
+    }
 
 
 def _left(alive: dict[tuple[int, int], str], tried: Sequence[_Tried]) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between, exp.Like, exp.ILike)
+_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between, exp.Like, exp.ILike, exp.Case)
 _HOLDS_LITERAL = re.compile(r"['$\d]")
 
 
@@ -31,8 +31,11 @@ def border_values(golds: Iterable[str]) -> dict[str, tuple[Any, ...]]:
         except (sqlglot.errors.SqlglotError, RecursionError):
             continue
         for node in tree.find_all(*_COMPARED):
-            columns = [column.name.lower() for column in node.find_all(exp.Column)]
-            for literal in node.find_all(exp.Literal):
+            compared = [node]
+            if isinstance(node, exp.Case):  # CASE x WHEN 1 THEN ...: what follows THEN is not compared with x
+                compared = [node.this, *(when.this for when in node.args["ifs"])] if node.this else []
+            columns = [column.name.lower() for part in compared for column in part.find_all(exp.Column)]
+            for literal in (one for part in compared for one in part.find_all(exp.Literal)):
                 for value in _around(literal, isinstance(node, exp.Like | exp.ILike)):
                     for column in columns:
                         found.setdefault(column, {}).setdefault(repr(value), value)

@@ -280,7 +280,7 @@ class Batch:
 def _without_running(sql: str, limits: Limits) -> Execution | None:
     """The outcome of a text that is no statement at all; None when a worker must look at it."""
     if len(sql) > limits.max_sql_chars:
-        return _failure(Outcome.REFUSED, f"refused: longer than {limits.max_sql_chars} characters")
+        return _failure(Outcome.REFUSED, f"longer than {limits.max_sql_chars} characters")
     if not sql.strip():
         return _failure(Outcome.ERROR, "there is no statement")
     if "\0" in sql:

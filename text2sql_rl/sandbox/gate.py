@@ -197,9 +197,9 @@ class Gate:
                 second_look.check(sql, names.tables, self.functions)
             return passage
         except (Refusal, second_look.SecondRefusal) as refusal:
-            return Passage(Outcome.REFUSED, f"refused: {refusal}")
+            return Passage(Outcome.REFUSED, str(refusal))
         except RecursionError:
-            return Passage(Outcome.REFUSED, "refused: nested too deeply")
+            return Passage(Outcome.REFUSED, "nested too deeply")
 
     def _check(self, sql: str, names: Names) -> Passage:
         parsed = self._parse(sql)
