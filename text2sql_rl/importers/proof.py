@@ -22,8 +22,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+import sqlglot
+from sqlglot import exp
+
 from text2sql_rl.compare import compare
 from text2sql_rl.compare.cells import Family, family
+from text2sql_rl.errors import SandboxError
 from text2sql_rl.gold import prepare_golds
 from text2sql_rl.importers.dialect import Translation, TranslationError, translate
 from text2sql_rl.importers.dialect.values import Schema
@@ -31,10 +35,12 @@ from text2sql_rl.records import Execution, Gold, Instance, Match, Outcome
 from text2sql_rl.sandbox import Job, Limits, Sandbox
 
 _ORDERED = re.compile(r"\b(ORDER\s+BY|LIMIT|FIRST|ARG_MIN|ARG_MAX|ARG_MIN_NULL|ARG_MAX_NULL)\b", re.IGNORECASE)
+_ANY_ROW = re.compile(r"\bARG_(MIN|MAX)_NULL\(")
 _OPCODES_BETWEEN_CHECKS = 20_000
 # Wider than what candidates have: a gold that is right is kept, and flagged where a candidate's limits would cut it.
 PROOF_LIMITS = Limits(timeout_s=10.0, max_rows=200_000, max_bytes=128 << 20, max_sql_chars=100_000)
 _JUDGED = Limits()
+_MOMENTARY = (Outcome.FAULT, Outcome.TIMEOUT)
 
 
 class Status(StrEnum):
@@ -85,7 +91,10 @@ def prove(
         schema: of it, from `facts.read_facts`.
         sandbox: where the translations run.
         source: the SQLite database the instance was made of; its `text_factory` is the conversion's.
-        source_timeout_s: wall-clock seconds an original may run in SQLite.
+        source_timeout_s: processor seconds an original may run in SQLite.
+
+    Raises:
+        SandboxError: the sandbox itself cannot work; nothing is said about any gold then.
     """
     distinct = dict.fromkeys(golds)
     proofs: dict[str, Proof] = {}
@@ -106,7 +115,7 @@ def prove(
             else:
                 originals[gold] = original
     todo = list(translations)
-    ran = sandbox.run([Job(instance, translations[gold].sql) for gold in todo])
+    ran = _run(sandbox, [Job(instance, translations[gold].sql) for gold in todo])
     doubtful = []
     for gold, execution in zip(todo, ran, strict=True):
         proof = _first_look(translations[gold], execution, originals.get(gold))
@@ -120,13 +129,31 @@ def prove(
     return tuple(proofs[gold] for gold in golds)
 
 
+def _run(sandbox: Sandbox, jobs: Sequence[Job]) -> list[Execution]:
+    """Run all; what the sandbox itself failed at, up to three times."""
+    ran = list(sandbox.run(jobs))
+    for _ in range(2):
+        again = [at for at, execution in enumerate(ran) if execution.outcome in _MOMENTARY]
+        if not again:
+            break
+        for at, execution in zip(again, sandbox.run([jobs[at] for at in again]), strict=True):
+            ran[at] = execution
+    fault = next((execution for execution in ran if execution.outcome is Outcome.FAULT), None)
+    if fault is not None:
+        raise SandboxError(f"the sandbox cannot work: {fault.reason}", fix="Try again when the machine is less busy")
+    return ran
+
+
 _Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
 
 def _original(source: sqlite3.Connection, sql: str, timeout_s: float, max_rows: int) -> _Rows | Proof:
     """Column names and rows SQLite gives, or why the gold is rejected."""
-    deadline = time.monotonic() + timeout_s
-    source.set_progress_handler(lambda: int(time.monotonic() > deadline), _OPCODES_BETWEEN_CHECKS)
+    # Processor time, so that a busy machine drops nothing; and an end to all patience.
+    busy, late = time.thread_time() + timeout_s, time.monotonic() + 20 * timeout_s
+    source.set_progress_handler(
+        lambda: int(time.thread_time() > busy or time.monotonic() > late), _OPCODES_BETWEEN_CHECKS
+    )
     try:
         cursor = source.execute(sql)
         names = tuple(str(column[0]) for column in cursor.description or ())
@@ -182,8 +209,9 @@ def _second_look(translation: Translation, gold: Gold, original: _Rows) -> Proof
         return replace(proof, status=Status.REJECTED, reason=reason, words=gold.unverifiable, flags=())
     verdict = compare(gold, candidate)
     if verdict.match is Match.MISMATCH:
-        words = f"SQLite gives another answer: {verdict.words}"
-        return replace(proof, status=Status.REJECTED, reason="differs", words=words, flags=())
+        reason, why = _difference(translation.sql)
+        words = f"SQLite gives another answer{why}: {verdict.words}"
+        return replace(proof, status=Status.REJECTED, reason=reason, words=words, flags=())
     width = len(gold.execution.columns) - gold.hidden
     own = replace(
         gold.execution,
@@ -195,6 +223,16 @@ def _second_look(translation: Translation, gold: Gold, original: _Rows) -> Proof
     if verdict.match is Match.MATCH and bag.match is Match.MATCH:
         return proof
     return replace(proof, status=Status.TIE)
+
+
+def _difference(sql: str) -> tuple[str, str]:
+    """What a difference may come from: nobody says which row LIMIT takes from a tie, or a bare column is of."""
+    tree = sqlglot.parse_one(sql, dialect="duckdb")
+    if any(limit.parent is not tree for limit in tree.find_all(exp.Limit)):
+        return "inner_tie", ", as it may where LIMIT cuts a tie in a subquery"
+    if tree.find(exp.First, exp.ArgMax, exp.ArgMin) or _ANY_ROW.search(sql):
+        return "arbitrary_row", ", as it may where a column is of any row"
+    return "differs", ""
 
 
 def _as_execution(original: _Rows, like: Execution) -> tuple[Execution, bool]:

@@ -1,7 +1,8 @@
 """Numbers made of texts and truth values: +, -, *, /, %, SUM, AVG, ROUND, ABS.
 
 SQLite calculates with the number a text begins with, 0 where it begins with none, and with 1 and 0 for true and false.
-Whole numbers divide to a whole number; dividing by zero gives NULL.
+Whole numbers divide to a whole number; dividing by zero gives NULL. Not here: a text that reads as a whole number is
+divided as one there, and as a number with fractions here.
 """
 
 from __future__ import annotations
@@ -67,6 +68,10 @@ def _divide(division: exp.Div, names: Names) -> int:
 
 
 def _remain(remainder: exp.Mod, names: Names) -> int:
+    divisor = remainder.expression
+    for side in (remainder.this, divisor):
+        if names.kind(side).holds is Holds.REAL:  # SQLite cuts fractions off first
+            side.replace(exp.Anonymous(this="TRUNC", expressions=[side.copy()]))
     divisor = remainder.expression
     if isinstance(divisor, exp.Nullif) or (isinstance(divisor, exp.Literal) and float(divisor.this)):
         return 0

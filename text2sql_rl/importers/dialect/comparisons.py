@@ -14,6 +14,7 @@ from text2sql_rl.importers.dialect.names import Names, enclosing
 from text2sql_rl.importers.dialect.values import Affinity, Holds, Kind
 
 _PAIRS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_ORDERING = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 # A text that is no number is as little equal to, or less than, a number as NULL is.
 _PLAIN = (exp.EQ, exp.LT, exp.LTE)
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
@@ -38,6 +39,8 @@ def _pair(node: exp.Expr, names: Names) -> int:
     left, right = node.this, node.expression
     if isinstance(left, exp.Tuple) or isinstance(right, exp.Tuple):
         return 0
+    if isinstance(node, _ORDERING) and _mixed_beside_text(node, names):
+        return 1
     # In `text < number` it is the number that must not be greater than everything.
     plain = positive(node)
     new = (
@@ -48,6 +51,23 @@ def _pair(node: exp.Expr, names: Names) -> int:
         if fitted is not None:
             side.replace(fitted)
     return int(any(fitted is not None for fitted in new))
+
+
+def _mixed_beside_text(node: exp.Expr, names: Names) -> bool:
+    """`mixed < 'text'`: numbers are less than every text, texts compare as texts. False where that is not the case."""
+    for mixed, other, operator in (
+        (node.this, node.expression, type(node)),
+        (node.expression, node.this, type(_flip(node))),
+    ):
+        own, its = names.kind(mixed), names.kind(other)
+        if own.mixed and not own.clean and its.text and not its.mixed and not written_number(other):
+            compared = operator(this=mixed.copy(), expression=other.copy())
+            is_text = exp.Is(this=try_number(mixed.copy()), expression=exp.Null())
+            less = operator in (exp.LT, exp.LTE)
+            both = exp.or_(exp.not_(is_text), compared) if less else exp.and_(is_text, compared)
+            node.replace(exp.paren(both))
+            return True
+    return False
 
 
 def _flip(node: exp.Expr) -> exp.Expr:
@@ -69,7 +89,9 @@ def _fitted(side: exp.Expr, other: exp.Expr, names: Names, plain: bool) -> exp.E
         return as_whole(side.copy())
     if own.text and its.number:
         return _text_beside_number(side, own, its, plain, names)
-    if own.number and its.text and _writes(own, its):
+    if own.mixed and its.mixed and isinstance(side.parent, _ORDERING) and side.parent is other.parent:
+        return number_or_last(side.copy(), own.nullable)
+    if names.dialect == "sqlite" and own.number and its.text and _writes(own, its):
         return as_text(as_whole(side.copy()) if own.holds is Holds.BOOL else side.copy())
     if own.text and own.affinity is Affinity.NUMBER and its.text and written_number(other):
         return _number(side, own, plain)
@@ -133,24 +155,20 @@ def _in(node: exp.In, names: Names) -> int:
     query = node.args.get("query")
     if query is not None:
         return _in_query(node, query, names)
-    changed, plain = 0, positive(node)
-    value = node.this
-    fitted = [_fitted(value, item, names, plain) for item in node.expressions]
-    own = names.kind(value)
-    for item in list(node.expressions):
-        new = _fitted(item, value, names, plain)
+    plain, value = positive(node), node.this
+    values = [_fitted(value, item, names, plain) for item in node.expressions]
+    items = [_fitted(item, value, names, plain) for item in node.expressions]
+    if any(one != values[0] for one in values):
+        parts = [exp.EQ(this=value.copy(), expression=item.copy()) for item in node.expressions]
+        either = exp.paren(exp.or_(*parts))
+        node.replace(either)
+        return int(sum(_pair(part, names) for part in list(either.find_all(exp.EQ))) > 0)
+    for item, new in zip(list(node.expressions), items, strict=True):
         if new is not None:
             item.replace(new)
-            changed = 1
-    numbers = [new for new in fitted if new is not None]
-    if numbers and not (own.number and any(new is None for new in fitted)):
-        value.replace(numbers[0])
-        if own.mixed:
-            for item in list(node.expressions):
-                if isinstance(item, exp.Literal) and item.is_string:
-                    item.replace(number_or_last(item.copy(), False, reads=False))
-        changed = 1
-    return changed
+    if values and values[0] is not None:
+        value.replace(values[0])
+    return int(any(new is not None for new in (*values, *items)))
 
 
 def _in_query(node: exp.In, query: exp.Expr, names: Names) -> int:

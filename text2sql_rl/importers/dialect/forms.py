@@ -9,7 +9,7 @@ import re
 
 from sqlglot import exp
 
-from text2sql_rl.importers.dialect.values import Holds, Kind
+from text2sql_rl.importers.dialect.values import Kind
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _PREFIX = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
@@ -37,6 +37,8 @@ def number_or_last(node: exp.Expr, nullable: bool, reads: bool = True) -> exp.Ex
 
 def prefix_number(node: exp.Expr, kind: Kind) -> exp.Expr:
     """The number a text begins with, 0 where it begins with none: what SQLite calculates with."""
+    if isinstance(node, exp.Anonymous) and kind.clean:
+        return exp.TryCast(this=node, to=exp.DataType.build("bigint"))  # one part of a date
     if kind.clean:
         return try_number(node)
     digits = exp.Anonymous(this="REGEXP_EXTRACT", expressions=[node.copy(), exp.Literal.string(_PREFIX)])
@@ -55,7 +57,7 @@ def as_text(node: exp.Expr) -> exp.Expr:
 
 def as_whole(node: exp.Expr) -> exp.Expr:
     """A truth value as 0 or 1."""
-    return exp.cast(_wrapped(node), "int")
+    return exp.cast(node, "int")
 
 
 def written_number(node: exp.Expr) -> str:
@@ -63,17 +65,3 @@ def written_number(node: exp.Expr) -> str:
     if isinstance(node, exp.Literal) and node.is_string and _NUMBER.fullmatch(node.this):
         return str(node.this).strip().lstrip("+")
     return ""
-
-
-def needs_number(kind: Kind) -> bool:
-    """Whether arithmetic on it must read a number first."""
-    return kind.holds is Holds.TEXT
-
-
-def _wrapped(node: exp.Expr) -> exp.Expr:
-    return node
-
-
-def swap(old: exp.Expr, build: exp.Expr) -> None:
-    """Put `build` in the place of `old`, of which it holds a copy."""
-    old.replace(build)

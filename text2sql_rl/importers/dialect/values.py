@@ -37,7 +37,8 @@ class Affinity(StrEnum):
 class Kind:
     """One expression: `nullable` when it may be NULL, `clean` when all its texts read as numbers.
 
-    `pure` when a SQLite column of number affinity holds nothing but texts that are no numbers (dates, mostly).
+    `pure` when a SQLite column of number affinity holds nothing but texts that are no numbers (dates, mostly); `dirty`
+    when the value comes from a column that is `mixed`.
     """
 
     holds: Holds = Holds.UNKNOWN
@@ -45,6 +46,7 @@ class Kind:
     nullable: bool = True
     clean: bool = False
     pure: bool = False
+    dirty: bool = False
 
     @property
     def number(self) -> bool:
@@ -58,12 +60,12 @@ class Kind:
 
     @property
     def mixed(self) -> bool:
-        """Whether it is a SQLite number column that holds texts as well, all of them texts in DuckDB."""
-        return self.text and self.affinity is Affinity.NUMBER and not self.pure
+        """Whether it is of a SQLite number column that holds texts as well, all of them texts in DuckDB."""
+        return self.text and (self.dirty or self.affinity is Affinity.NUMBER) and not self.pure
 
     def bare(self) -> Kind:
         """The same value without affinity, as an expression has it."""
-        return replace(self, affinity=Affinity.NONE)
+        return replace(self, affinity=Affinity.NONE, dirty=self.mixed)
 
 
 UNKNOWN = Kind()
