@@ -13,6 +13,7 @@ from text2sql_rl.cases import run_cases
 from text2sql_rl.errors import DataError
 
 SETUP = "CREATE TABLE emp(id INTEGER PRIMARY KEY, name VARCHAR); INSERT INTO emp VALUES (1,'Ann'),(2,'Bob'),(3,'Bob');"
+GOLDEN = Path(__file__).parent / "golden"
 SHARED = Path(__file__).parents[2] / "shared" / "cases" / "verifier.jsonl"
 
 
@@ -101,3 +102,15 @@ def test_shared_cases_without_their_time_bombs(tmp_path: Path) -> None:
     file.write_text("\n".join(kept), encoding="utf-8")
     report = run_cases(file, instances=0)
     assert [case.id for case in report.cases if not case.right] == []
+
+
+def test_golden_cases() -> None:
+    """Forms, order, ties, values of every type, what is unsafe: on the given rows."""
+    report = run_cases(GOLDEN / "verifier.jsonl", instances=0)
+    assert [(case.id, case.outcome, case.reason) for case in report.cases if not case.right] == []
+
+
+def test_golden_cases_of_luck() -> None:
+    """Candidates that are right on the given rows by luck, beside some that are right on all."""
+    report = run_cases(GOLDEN / "luck.jsonl", instances=4)
+    assert [(case.id, case.outcome, case.reason) for case in report.cases if not case.right] == []

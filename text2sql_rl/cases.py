@@ -132,7 +132,12 @@ def run_cases(path: Path, limits: Limits | None = None, workers: int = 1, instan
     started = time.perf_counter()
     cases = load_cases(path)
     with tempfile.TemporaryDirectory(prefix="text2sql-cases-") as folder:
-        reals = [_real_instance(case, path, Path(folder), at) for at, case in enumerate(cases)]
+        # Many cases share their rows.
+        made: dict[tuple[str, str], Instance] = {}
+        for case in cases:
+            if (case.setup_sql, case.database) not in made:
+                made[case.setup_sql, case.database] = _real_instance(case, path, Path(folder), len(made))
+        reals = [made[case.setup_sql, case.database] for case in cases]
         with Sandbox(limits or CASE_LIMITS, workers) as sandbox:
             judged = tuple(_judge(cases, reals, sandbox, Path(folder), instances))
     return CaseReport(cases=judged, seconds=time.perf_counter() - started)
