@@ -110,6 +110,7 @@ def synthesize_to_file(
     )
     parts = out.with_name(out.name + ".parts") / hashlib.sha256(arguments.encode()).hexdigest()[:16]
     lines: list[str] = []
+    poor: list[str] = []
     try:
         parts.mkdir(parents=True, exist_ok=True)
         left = count
@@ -126,9 +127,11 @@ def synthesize_to_file(
             made = [line for line in part.read_text(encoding="utf-8").split("\n") if line]
             lines += made
             left -= len(made)
+            if len(made) < share:
+                poor.append(f"{name} ({len(made)}{'' if made else _why_nothing(store.get(name))})")
         if left > 0:
             raise DataError(
-                f"these databases hold only {count - left} of {count} questions",
+                f"these databases hold only {count - left} of {count} questions; too poor: {', '.join(poor)}",
                 file=out,
                 fix="Ask for fewer, or name more",
             )
@@ -139,6 +142,10 @@ def synthesize_to_file(
             f"cannot be written ({error})", file=out, fix="Free disk space or choose another place"
         ) from error
     return len(lines)
+
+
+def _why_nothing(database: Database) -> str:
+    return "" if any(table.rows for table in database.tables) else ", no table has rows"
 
 
 def chosen_shapes(names: Sequence[str]) -> list[Shape]:
