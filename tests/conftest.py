@@ -22,7 +22,7 @@ def content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "databases/stable/schema.sql": "CREATE TABLE horse (id INTEGER);\n",
         "databases/stable/rows/horse.csv": "id\n1\n",
         "data/train/rl.jsonl": "{}\n",
-        "rewards/rules/strict.yaml": "name: strict\n",
+        "rewards/rules/strict-v1.yaml": (REPOSITORY / "rewards/rules/binary-v1.yaml").read_text(),
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)

@@ -13,7 +13,7 @@ CONTENT: dict[str, Any] = {
     "prompt_style": "slot",
     "policy": {"kind": "scratch", "hidden_size": 16, "layers": 1, "heads": 1},
     "sampling": {"max_prompt_tokens": 64, "max_completion_tokens": 16, "batch": 4},
-    "judge": {"rule": "strict"},
+    "judge": {"rule": "strict-v1"},
     "sft": {"steps": 1, "batch": 1, "learning_rate": 0.01, "eval_every": 1, "patience": 1, "augment": False},
     "difficulty": {"questions": 2, "samples": 2, "low": 0.0, "high": 1.0},
     "warmup": {"steps": 1, "batch": 1, "learning_rate": 0.01, "per_question": 1, "measure": 2},

@@ -63,7 +63,8 @@ def test_the_whole_plan() -> None:
     assert stages == {
         "base": (),
         "sft": ("base",),
-        "difficulty": ("sft",),
+        "golds": (),
+        "difficulty": ("sft", "golds"),
         "warmup": ("difficulty",),
         "difficulty_warm": ("warmup",),
         "grpo": ("difficulty_warm",),

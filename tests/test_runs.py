@@ -40,7 +40,7 @@ def test_run_json_tells_what_made_the_run(run: RunFolder) -> None:
     assert record["sessions"][0]["versions"]["duckdb"]
     assert list(record["content"]["databases"]) == ["stable"]
     assert list(record["content"]["data"]) == ["train/rl.jsonl"]
-    assert list(record["content"]["rules"]) == ["strict.yaml"]
+    assert list(record["content"]["rules"]) == ["strict-v1.yaml"]
 
 
 def test_a_stage_is_done_only_after_its_result(run: RunFolder) -> None:
@@ -145,7 +145,7 @@ def test_another_config_is_refused_with_the_key_and_both_values(run: RunFolder) 
     [
         ("databases/stable/rows/horse.csv", "^databases/stable: has changed since run one began"),
         ("data/train/rl.jsonl", r"^data/train/rl\.jsonl: has changed"),
-        ("rewards/rules/strict.yaml", r"^rewards/rules/strict\.yaml: has changed"),
+        ("rewards/rules/strict-v1.yaml", r"^rewards/rules/strict-v1\.yaml: has changed"),
     ],
 )
 def test_changed_content_is_refused(run: RunFolder, content: Path, file: str, told: str) -> None:
@@ -162,9 +162,9 @@ def test_new_content_and_prose_are_not_a_change(run: RunFolder, content: Path) -
 
 def test_a_further_release_in_lock_is_no_change(tmp_path: Path, content: Path) -> None:
     lock, run = content / "rewards/rules/LOCK", RunFolder(tmp_path / "runs" / "two", min_free_gb=0.0)
-    lock.write_text("0 strict.yaml\n")
+    lock.write_text("0 strict-v1.yaml\n")
     run.create_or_open(CONFIG)
-    lock.write_text("0 strict.yaml\n1 later.yaml\n")
+    lock.write_text("0 strict-v1.yaml\n1 later.yaml\n")
     run.create_or_open(CONFIG)
 
 

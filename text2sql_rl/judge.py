@@ -144,13 +144,22 @@ class Judge:
             "parser": f"sqlglot {version('sqlglot')}",
         }
 
-    def prepare(self, items: Sequence[tuple[Question, Database]]) -> dict[str, Gold]:
-        """Prepare golds on the real rows; a gold that was prepared before is not run again.
+    def prepare(
+        self, items: Sequence[tuple[Question, Database]], *, every_instance: bool = False
+    ) -> dict[str, Gold]:
+        """Prepare golds; a gold that was prepared before is not run again.
+
+        Args:
+            items: questions with their databases.
+            every_instance: on all rows, not only the real ones; judging does it otherwise when it comes to them.
 
         Returns:
             Question id -> its gold on instance 0. A gold that cannot judge says why in `unverifiable`.
         """
         golds = self._prepared([(database.instances[0], question.gold_sql) for question, database in items])
+        if every_instance:
+            sound = [item for item, gold in zip(items, golds, strict=True) if not gold.unverifiable]
+            self._prepared([(other, question.gold_sql) for question, db in sound for other in db.instances[1:]])
         return {question.id: gold for (question, _), gold in zip(items, golds, strict=True)}
 
     def judge(self, items: Sequence[tuple[Question, Database, Completion]]) -> tuple[Rollout, ...]:

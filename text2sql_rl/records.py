@@ -7,6 +7,7 @@ duckdb, no pydantic.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -108,6 +109,11 @@ class Prompt:
     chat: bool = False
     restore: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def sha256(self) -> str:
+        """The hash of its text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
 
 # ---- 3. completion -----------------------------------------------------------------------------------------
 
@@ -121,13 +127,17 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """One text sampled from the policy. `text` is after the prompt style's way back; `raw` is as sampled."""
+    """One text sampled from the policy. `text` is after the prompt style's way back; `raw` is as sampled.
+
+    `prompt_sha256` is of the prompt's text; empty where the text came from elsewhere than a prompt.
+    """
 
     question_id: str
     text: str
     raw: str
     finish: Finish
     tokens: int
+    prompt_sha256: str = ""
 
 
 # ---- 4. candidate ------------------------------------------------------------------------------------------

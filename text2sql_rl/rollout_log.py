@@ -101,7 +101,7 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What all rollouts of one question share."""
+    """What all rollouts of one question share; the prompt's hash where the completions do not know it themselves."""
 
     prompt_sha256: str = ""
     instance_sha256: str = ""
@@ -227,7 +227,7 @@ def _row(group: Group, index: int, group_id: str, lineage: Lineage, step: int) -
         question_id=rollout.question_id,
         database=rollout.database,
         role=origin.role,
-        prompt_sha256=origin.prompt_sha256,
+        prompt_sha256=rollout.completion.prompt_sha256 or origin.prompt_sha256,
         instance_sha256=origin.instance_sha256,
         gold_sql=origin.gold_sql,
         engine=lineage.engine,

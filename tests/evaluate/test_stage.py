@@ -32,7 +32,7 @@ CONFIG = {
     "name": "one", "seed": 7, "prompt_style": "ddl",
     "policy": {"kind": "scratch", "hidden_size": 16, "layers": 1, "heads": 1},
     "sampling": {"max_prompt_tokens": 16, "max_completion_tokens": 8, "batch": 4},
-    "judge": {"rule": "strict"},
+    "judge": {"rule": "strict-v1"},
     "sft": {"steps": 1, "batch": 1, "learning_rate": 0.1, "eval_every": 1, "patience": 1, "augment": False},
     "difficulty": {"questions": 1, "samples": 2, "low": 0, "high": 1},
     "grpo": {"steps": 1, "questions_per_step": 1, "generations": 2, "learning_rate": 0.1, "save_every": 1,

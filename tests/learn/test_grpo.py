@@ -34,7 +34,7 @@ Mark = Callable[[Completion], float | None]
 
 
 def grouped(tasks: Sequence[Task], policy: Policy, judge: Any, generations: int = G) -> GroupJudge:
-    return GroupJudge({t.question.id: t for t in tasks}, judge, policy, tiny.style(), RULE, generations)
+    return GroupJudge(tasks, judge, policy, tiny.style(), RULE, generations)
 
 
 def answer_ids(policy: Policy, task: Task, sql: str) -> list[int]:
@@ -53,7 +53,7 @@ def test_rewards_come_in_order_with_their_groups(content: Content, model_folder:
     endless = good[:-1] * 4
     with Judge(load_rule("bound-v1")) as judge:
         reward = grouped([count, names], policy, judge, generations=2)
-        totals = reward([good, endless, other, good], ["rl-0", "rl-0", "rl-1", "rl-1"], prompts=["ignored"])
+        totals = reward([good, endless, other, good], [0, 0, 1, 1], prompts=["ignored"])
     assert totals == [rollout.reward.total for group in reward.groups for rollout in group.rollouts]
     assert [group.question_id for group in reward.groups] == ["rl-0", "rl-1"]
     assert [[one.equivalent for one in group.rollouts] for group in reward.groups] == [[True, False], [True, False]]
@@ -66,7 +66,7 @@ def test_rewards_come_in_order_with_their_groups(content: Content, model_folder:
 def test_unscored_is_none_and_not_zero(content: Content, model_folder: Path) -> None:
     policy, tasks = Policy(model_folder), tiny.tasks(content, 1)
     reward = grouped(tasks, policy, ScriptedJudge(tiny.in_turn(None, 1.0, 0.0, 1.0)))
-    assert reward([[5], [6], [7], [8]], ["rl-0"] * 4) == [None, 1.0, 0.0, 1.0]
+    assert reward([[5], [6], [7], [8]], [0] * 4) == [None, 1.0, 0.0, 1.0]
     assert reward.groups[0].advantages[0] == 0.0
     assert reward.groups[0].mean == pytest.approx(2 / 3)
 

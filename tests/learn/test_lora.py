@@ -86,7 +86,7 @@ def asked() -> Iterator[list[list[int]]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grpo, "sample_ids", note)
-        patch.setattr(stages, "_judge", lambda _: ScriptedJudge())
+        patch.setattr(stages, "open_judge", lambda _: ScriptedJudge())
         yield seen
 
 

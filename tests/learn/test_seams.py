@@ -29,7 +29,7 @@ TRLS_RULE = AdvantageRule("sample", floor=0.0, epsilon=1e-4)
 def trainer(content: Content, model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> DeclaredGRPOTrainer:
     policy, asked = Policy(model_folder), tasks(content, 2)
     judge: Any = ScriptedJudge(in_turn(1.0, 0.0, 0.05, 0.5, 0.0, 0.0, 1.0, 0.0))
-    grouped = GroupJudge({t.question.id: t for t in asked}, judge, policy, style(), TRLS_RULE, G)
+    grouped = GroupJudge(asked, judge, policy, style(), TRLS_RULE, G)
     made = make_trainer(policy, asked, grouped, grpo_settings(), LIMITS, tmp_path_factory.mktemp("trainer"), seed=1)
     made.model.train()
     made.current_gradient_accumulation_steps = 1  # the training loop sets it
@@ -66,7 +66,7 @@ def test_overridden_methods_have_their_signatures(method: str, parameters: list[
 
 def test_a_block_is_prompts_in_runs_of_generations(trainer: DeclaredGRPOTrainer) -> None:
     (first, *_) = iter(trainer.get_train_dataloader())
-    assert [row["question_id"] for row in first] == ["rl-0"] * G + ["rl-1"] * G
+    assert [row["task"] for row in first] == [0] * G + [1] * G
 
 
 def test_the_output_has_the_keys_that_are_cut_and_replaced(scored: dict[str, Any]) -> None:

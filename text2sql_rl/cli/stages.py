@@ -53,6 +53,12 @@ def sft(config: ConfigPath, overrides: Overrides = None) -> None:
 
 
 @app.command()
+def golds(config: ConfigPath, overrides: Overrides = None) -> None:
+    """Run the golds of all questions that training may ask, so that the stages after it find them ready."""
+    _run_stage("golds", config, overrides)
+
+
+@app.command()
 def difficulty(
     config: ConfigPath,
     overrides: Overrides = None,

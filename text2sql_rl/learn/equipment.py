@@ -5,7 +5,6 @@ In: a run's config. Out: the objects that the stages work with. Not here: the st
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from text2sql_rl.config import Lora, PretrainedPolicy, RunConfig, ScratchPolicy
@@ -56,7 +55,7 @@ def make_schedule(
 
 
 def lineage_of(
-    config: RunConfig, name: str, source: str, judge: Judge, style: Style, items: Sequence[tuple[Question, Database]]
+    config: RunConfig, name: str, source: str, judge: Judge, items: Sequence[tuple[Question, Database]]
 ) -> Lineage:
     """Where the rollouts of stage `name` come from: a policy of stage `source`, these questions."""
     environment = judge.environment
@@ -70,7 +69,6 @@ def lineage_of(
         limits_sha256=environment["limits_sha256"],
         origins={
             question.id: Origin(
-                prompt_sha256=hashlib.sha256(style.prompt(question, database).text.encode()).hexdigest(),
                 instance_sha256=instances_sha256(database),
                 gold_sql=question.gold_sql,
                 role=question.role,

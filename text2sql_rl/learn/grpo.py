@@ -31,6 +31,7 @@ from text2sql_rl.group import AdvantageRule, make_group
 from text2sql_rl.judge import Judge
 from text2sql_rl.learn.checkpoints import newest_state, save_model
 from text2sql_rl.learn.lora import new_adapter
+from text2sql_rl.learn.optimizer import MuonAdamW
 from text2sql_rl.learn.watch import DevCheck, Watch
 from text2sql_rl.policy.hf import Policy, completion, end_ids, sample_ids
 from text2sql_rl.prompts import Style
@@ -44,7 +45,7 @@ LogGroups = Callable[[int, Sequence[Group]], None]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One question ready for sampling."""
+    """One question ready for sampling; asked again, it comes as another task with another prompt."""
 
     question: Question
     database: Database
@@ -55,7 +56,7 @@ class GroupJudge:
     """The one reward function: judges completions, keeps their groups, and counts its own time.
 
     Args:
-        tasks: by question id.
+        tasks: in training order; a row of the dataset names its task by its place.
         judge: the run's judge.
         policy: gives the tokenizer that turns ids into completions.
         style: the way back to SQL.
@@ -67,7 +68,7 @@ class GroupJudge:
 
     def __init__(
         self,
-        tasks: dict[str, Task],
+        tasks: Sequence[Task],
         judge: Judge,
         policy: Policy,
         style: Style,
@@ -79,16 +80,14 @@ class GroupJudge:
         self.groups: list[Group] = []
         self.seconds = 0.0
 
-    def __call__(
-        self, completion_ids: Sequence[Sequence[int]], question_id: Sequence[str], **_: Any
-    ) -> list[float | None]:
+    def __call__(self, completion_ids: Sequence[Sequence[int]], task: Sequence[int], **_: Any) -> list[float | None]:
         """TRL's reward signature: one total a completion, None where it is unscored."""
         began = time.perf_counter()
-        tasks = [self._tasks[name] for name in question_id]
+        tasks = [self._tasks[number] for number in task]
         tokenizer, ends = self._policy.tokenizer, end_ids(self._policy.model, self._policy.tokenizer)
         items = [
-            (task.question, task.database, completion(tokenizer, task.prompt, self._style, ids, ends))
-            for task, ids in zip(tasks, completion_ids, strict=True)
+            (one.question, one.database, completion(tokenizer, one.prompt, self._style, ids, ends))
+            for one, ids in zip(tasks, completion_ids, strict=True)
         ]
         rollouts = self._judge.judge(items)
         size = self._generations
@@ -183,6 +182,7 @@ def train(
     *,
     seed: int,
     lora: Lora | None = None,
+    muon: bool = False,
     log_groups: LogGroups | None = None,
 ) -> dict[str, Any]:
     """Train with GRPO.
@@ -198,6 +198,7 @@ def train(
         dev: measured every settings.save_every steps (rounded up to whole sampled blocks); the best policy is kept.
         seed: of sampling.
         lora: adapters to train where the policy has none yet.
+        muon: train with Muon, as a policy from scratch was; otherwise with AdamW.
         log_groups: called with (step, groups) for every sampled block.
 
     Returns:
@@ -205,9 +206,9 @@ def train(
     """
     trainer_folder = stage.path / "trainer"
     rule = AdvantageRule(settings.advantage.scale, settings.advantage.floor)
-    grouped = GroupJudge({t.question.id: t for t in tasks}, judge, policy, style, rule, settings.generations)
+    grouped = GroupJudge(tasks, judge, policy, style, rule, settings.generations)
     watch = Watch(stage, policy, style, dev=dev, every=_save_every(settings), patience=None, total=settings.steps)
-    trainer = make_trainer(policy, tasks, grouped, settings, limits, trainer_folder, seed=seed, lora=lora)
+    trainer = make_trainer(policy, tasks, grouped, settings, limits, trainer_folder, seed=seed, lora=lora, muon=muon)
     trainer.add_callback(watch)
     trainer.log_groups = log_groups
     state = newest_state(trainer_folder)
@@ -231,15 +232,17 @@ def make_trainer(
     *,
     seed: int,
     lora: Lora | None = None,
+    muon: bool = False,
 ) -> DeclaredGRPOTrainer:
     """The trainer of these tasks, with `grouped` as its one reward; the policy's model becomes the trainer's."""
     trainer = DeclaredGRPOTrainer(
         model=policy.model,
         args=_arguments(settings, limits, str(folder), seed),
-        train_dataset=Dataset.from_list([_row(task, policy) for task in tasks]),
+        train_dataset=Dataset.from_list([_row(number, task, policy) for number, task in enumerate(tasks)]),
         processing_class=policy.tokenizer,
         reward_funcs=[grouped],
         peft_config=new_adapter(lora, policy.model),
+        optimizers=(MuonAdamW(policy.model, settings.learning_rate) if muon else None, None),
     )
     policy.model = trainer.model
     trainer.judge = grouped
@@ -253,11 +256,11 @@ def _save_every(settings: Grpo) -> int:
     return -(-settings.save_every // block) * block
 
 
-def _row(task: Task, policy: Policy) -> dict[str, Any]:
+def _row(number: int, task: Task, policy: Policy) -> dict[str, Any]:
     chat = task.prompt.chat and policy.tokenizer.chat_template
     plain = f"{task.prompt.text}\n" if task.prompt.chat else task.prompt.text
     prompt = [{"role": "user", "content": task.prompt.text}] if chat else plain
-    return {"prompt": prompt, "question_id": task.question.id}
+    return {"prompt": prompt, "task": number}
 
 
 def _arguments(settings: Grpo, limits: Sampling, folder: str, seed: int) -> GRPOConfig:

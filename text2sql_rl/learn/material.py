@@ -7,6 +7,7 @@ questions come through here: `asked` refuses held-out ones. Not here: the stages
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 
 from text2sql_rl.content import Content
@@ -56,6 +57,16 @@ def training_order(kept: Sequence[str], count: int, seed: int) -> list[str]:
     while len(order) < count:
         order += rng.sample(list(kept), len(kept))
     return order[:count]
+
+
+def count_visits(order: Sequence[str]) -> list[tuple[str, int]]:
+    """Each question id with how often it came before it in the order, plus one: its visit in training."""
+    seen: Counter[str] = Counter()
+    visits = []
+    for name in order:
+        seen[name] += 1
+        visits.append((name, seen[name]))
+    return visits
 
 
 def solved_pairs(groups: Sequence[Group], by_id: dict[str, tuple[Question, Database]], most: int) -> list[Pair]:

@@ -1,10 +1,11 @@
 """The stages of a run, in their order. Each reads what the one before left, and ends with its result.
 
     base -> sft -> difficulty -> warmup -> difficulty_warm -> grpo
-               \\-> control
+       golds -/ \\-> control
 
 In: the config and the run's folder. Out: stage folders with `checkpoint/`, metrics, rollouts and `done.json`. Not here:
-evaluation, how a stage trains, which questions it may read (material.py), what the config means to it (equipment.py).
+evaluation, how a stage trains, the golds (golds.py), which questions it may read
+(material.py), what the config means to it (equipment.py).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from text2sql_rl.learn.equipment import (
     open_judge,
     refuse_misfit,
 )
-from text2sql_rl.learn.material import asked, shuffled, solved_pairs, training_order, vocabulary
+from text2sql_rl.learn.material import asked, count_visits, shuffled, solved_pairs, training_order, vocabulary
 from text2sql_rl.learn.pairs import Pair, build_rows, unexpressed
 from text2sql_rl.learn.sft import Schedule, fine_tune
 from text2sql_rl.learn.watch import DevCheck
@@ -143,8 +144,9 @@ def grpo(config: RunConfig, run: RunFolder) -> None:
         kept = run.source(measured).result()["kept_ids"]
         settings = config.grpo
         order = training_order(kept, settings.steps * settings.questions_per_step, config.seed)
-        tasks = [group_training.Task(*by_id[name], style.prompt(*by_id[name])) for name in order]
-        lineage = lineage_of(config, "grpo", before, judge, style, [by_id[name] for name in kept])
+        visits = count_visits(order)
+        tasks = [group_training.Task(*by_id[q], style.prompt(*by_id[q], visit=visit)) for q, visit in visits]
+        lineage = lineage_of(config, "grpo", before, judge, [by_id[name] for name in kept])
         watch = watch_over(tasks, judge, settings.canaries, stage)
 
         def log(step: int, groups: Sequence[Group]) -> None:
@@ -162,6 +164,7 @@ def grpo(config: RunConfig, run: RunFolder) -> None:
             dev_check(config, content, style, judge),
             seed=config.seed + 3,
             lora=adapters(config),
+            muon=isinstance(config.policy, ScratchPolicy),
             log_groups=log,
         )
     databases = sorted({task.question.database for task in tasks})
@@ -178,7 +181,7 @@ def _measure(
     began = time.perf_counter()
     with open_judge(config) as judge:
         policy, style = load(run.source(source).path / "checkpoint", number_format(config))
-        lineage = lineage_of(config, name, source, judge, style, items)
+        lineage = lineage_of(config, name, source, judge, items)
         folder = stage.path / "rollouts"
 
         def done(number: int) -> list[Group] | None:

@@ -58,7 +58,8 @@ SOURCES = ("base", "sft", "warmup", "grpo", "control")
 STAGES: tuple[Stage, ...] = (
     _learn("base"),
     _learn("sft", "base"),
-    _learn("difficulty", "sft"),
+    Stage(name="golds", needs=(), command=("golds",), work="text2sql_rl.learn.golds:golds"),
+    _learn("difficulty", "sft", "golds"),
     _learn("warmup", "difficulty"),
     _learn("difficulty_warm", "warmup", command=("difficulty", "--warm")),
     _learn("grpo", "difficulty_warm"),

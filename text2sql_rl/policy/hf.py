@@ -196,6 +196,7 @@ def completion(tokenizer: Any, prompt: Prompt, style: Style, tokens: Sequence[in
         raw=raw,
         finish=Finish.STOP if stopped else Finish.LENGTH,
         tokens=len(tokens),
+        prompt_sha256=prompt.sha256,
     )
 
 

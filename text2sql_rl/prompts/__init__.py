@@ -21,8 +21,12 @@ class Style(Protocol):
 
     name: str
 
-    def prompt(self, question: Question, database: Database) -> Prompt:
-        """The question's one prompt; the same every time."""
+    def prompt(self, question: Question, database: Database, visit: int = 0) -> Prompt:
+        """The question's prompt on a visit; the same every time.
+
+        A style that draws something at random draws it anew on each visit, so that no drawing is learned by heart;
+        measuring and evaluation use visit 0.
+        """
 
     def completion(self, prompt: Prompt, database: Database, sql: str) -> str | None:
         """The answer the policy should write for this SQL; None where the style cannot express it."""

@@ -22,8 +22,8 @@ class DdlStyle:
     def __init__(self) -> None:
         self._schemas: dict[str, str] = {}
 
-    def prompt(self, question: Question, database: Database) -> Prompt:
-        """The question's one prompt; the same every time."""
+    def prompt(self, question: Question, database: Database, visit: int = 0) -> Prompt:
+        """The question's one prompt, the same on every visit."""
         text = (
             f"{self._schema(database)}\n\n"
             f"Question: {question.text}\n"

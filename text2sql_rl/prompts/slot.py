@@ -41,12 +41,13 @@ class Variation:
     """How training varies one pair: which schema to show, in which order, which words to hide.
 
     `keep` gives the share of the tables and columns the answer does not need that stay; `hide` the chance that a
-    function word becomes unknown; `part` that a name is marked as written in part.
+    function word becomes unknown; `part` that a name is marked as written in part; `shuffle` columns change places.
     """
 
     keep: float = 1.0
     hide: float = 0.0
     part: float = 0.0
+    shuffle: bool = True
 
 
 class SlotStyle:
@@ -61,20 +62,22 @@ class SlotStyle:
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self.vocabulary = frozenset(vocabulary)
         self._lexicons: dict[str, Lexicon] = {}
-        self._prompts: dict[tuple[str, str, str], Prompt] = {}
+        self._prompts: dict[tuple[str, str, str, int], Prompt] = {}
         self._answers: dict[tuple[str, str], list[str] | None] = {}
         self._mentions: dict[tuple[str, str], tuple[Mention, ...]] = {}
 
-    def prompt(self, question: Question, database: Database) -> Prompt:
-        """The question's one prompt; the same every time.
+    def prompt(self, question: Question, database: Database, visit: int = 0) -> Prompt:
+        """The question's prompt on a visit; the same every time. Another visit, other placeholders and table order.
 
         Raises:
             DataError: the schema or the question has more names than the style has placeholders.
         """
-        key = question.id, question.text, database.instances[0].sha256
+        key = question.id, question.text, database.instances[0].sha256, visit
         if key not in self._prompts:
-            seed = hashlib.sha256(f"{question.id}\n{question.text}".encode()).digest()
-            self._prompts[key] = self._build(question, database, random.Random(seed), Variation(), frozenset())
+            again = f"\n{visit}" if visit else ""
+            variation = Variation(shuffle=visit > 0)
+            seed = hashlib.sha256(f"{question.id}\n{question.text}{again}".encode()).digest()
+            self._prompts[key] = self._build(question, database, random.Random(seed), variation, frozenset())
         return self._prompts[key]
 
     def vary(
@@ -125,7 +128,7 @@ class SlotStyle:
         draw = _drawer(question, database, rng)
         mentions = self._linked(question, database)
         named = _named(mentions)
-        tables = [_trim(_only(table, named), needed, variation.keep, rng) for table in database.tables]
+        tables = [_trim(_only(table, named), needed, variation, rng) for table in database.tables]
         shown = [table for table in tables if table is not None]
         rng.shuffle(shown)
         slots = _Slots({}, {}, {}, {})
@@ -207,11 +210,12 @@ def _drawer(question: Question, database: Database, rng: random.Random) -> Calla
     return draw
 
 
-def _trim(table: Table, needed: frozenset[str], keep: float, rng: random.Random) -> Table | None:
+def _trim(table: Table, needed: frozenset[str], variation: Variation, rng: random.Random) -> Table | None:
+    keep = variation.keep
     if keep < 1.0 and identifier(table.name) not in needed and rng.random() > keep:
         return None
     kept = [c for c in table.columns if identifier(table.name, c.name) in needed or keep >= 1 or rng.random() < keep]
-    if needed:
+    if variation.shuffle:
         rng.shuffle(kept)
     return replace(table, columns=tuple(kept))
 

@@ -19,7 +19,7 @@ from text2sql_rl.runs import origin
 from text2sql_rl.runs.files import DiskGuard, Lock, finite, read_json, write_json
 from text2sql_rl.runs.stage import StageFolder, now
 
-INHERITED = ("base", "sft", "evaluate_base", "evaluate_sft")
+INHERITED = ("base", "sft", "evaluate_base", "evaluate_sft", "golds")
 _FORMAT = 1
 _LOCK = "run.lock"
 _MIN_FREE_GB = 2.0
