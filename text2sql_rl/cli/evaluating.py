@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
+class OtherRows(StrEnum):
+    """The names of `evaluate.score.Instances`, which is imported only when something is scored."""
+
+    NONE = "none"
+    SHARED = "shared"
+    CHOSEN = "chosen"
+
+
 class Precision(StrEnum):
     """How weights are held."""
 
@@ -60,7 +68,7 @@ def score(
     temperature: Annotated[
         float, typer.Option(metavar="T", min=0.0, help="Of the sampled completions. Rises: more varied.")
     ] = 0.8,
-    max_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Most tokens of a completion.")] = 512,
+    max_tokens: Annotated[int, typer.Option(metavar="N", min=8, help="Most tokens of a completion.")] = 512,
     max_prompt_tokens: Annotated[
         int, typer.Option(metavar="N", min=16, help="With --model: a longer prompt is an error, never cut.")
     ] = 4096,
@@ -90,8 +98,11 @@ def score(
         bool, typer.Option("--allow-leak", help="Evaluate on databases that training touched, and mark the result.")
     ] = False,
     instances: Annotated[
-        int, typer.Option(metavar="N", min=0, help="The most counterfactual instances a database gets; 0 = none.")
-    ] = 6,
+        OtherRows,
+        typer.Option(
+            metavar="WHICH", help="Other rows to be right on: none, shared (as in training) or chosen (slow)."
+        ),
+    ] = OtherRows.SHARED,
     rule: Annotated[
         str, typer.Option(metavar="RULE", help="A rule of rewards/rules; it decides rewards, not what is right.")
     ] = "bound-v1",
@@ -110,7 +121,7 @@ def score(
     from text2sql_rl.evaluate.guard import guard_checkpoint
     from text2sql_rl.evaluate.junit import write_junit
     from text2sql_rl.evaluate.predictions import FILE, read_rows
-    from text2sql_rl.evaluate.score import Settings
+    from text2sql_rl.evaluate.score import Instances, Settings
     from text2sql_rl.evaluate.score import score as run_score
     from text2sql_rl.evaluate.sources import EndpointSource, FileSource, ModelSource, Source, ways
     from text2sql_rl.evaluate.stage import in_turn
@@ -120,7 +131,8 @@ def score(
     from text2sql_rl.scoring import load_rule
 
     _one_source(predictions, endpoint, model)
-    loaded, every, how = load_rule(rule), _questions(questions), ways(samples, temperature)
+    loaded, how = load_rule(rule), ways(samples, temperature)
+    every, known = _questions(questions)
     asked, store = in_turn(every, limit or len(every)), open_store()
     pairs = [(question, store.get(question.database)) for question in asked]
     checkpoint = Path(model) if model and not endpoint else None
@@ -136,7 +148,9 @@ def score(
         source = EndpointSource(settings, os.environ.get(api_key_env, ""), how, seed)
     else:
         source = ModelSource(model, _limits(max_prompt_tokens, max_tokens, temperature, batch), dtype.value, how, seed)
-    judging = Settings(rule=loaded, limits=Limits(), workers=workers, instances=instances, seed=seed)
+    judging = Settings(
+        rule=loaded, limits=Limits(), workers=workers, instances=Instances(instances.value), known=known, seed=seed
+    )
     with _progress() as progress:
         found = run_score(pairs, source, out, judging, heldout, progress)
     if junit:
@@ -183,12 +197,16 @@ def _one_source(predictions: Path | None, endpoint: str, model: str) -> None:
         raise typer.BadParameter("or --endpoint or --model is needed: who answers?", param_hint="--predictions")
 
 
-def _questions(data: str) -> tuple[Question, ...]:
+def _questions(data: str) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
+    """The questions asked, and all that are ever judged on their databases where that is known."""
     from text2sql_rl.content import open_content
     from text2sql_rl.questions import load_file
     from text2sql_rl.records import Split
 
-    return load_file(Path(data), Split.HELDOUT) if data.endswith(".jsonl") else open_content().questions.role(data)
+    if data.endswith(".jsonl"):
+        return load_file(Path(data), Split.HELDOUT), ()
+    sets = open_content().questions
+    return sets.role(data), tuple(one for role in sets.roles() for one in sets.role(role))
 
 
 def _limits(prompt: int, completion: int, temperature: float, batch: int) -> Sampling:

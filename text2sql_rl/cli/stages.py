@@ -93,13 +93,16 @@ def evaluate(
     source: Annotated[
         str, typer.Option(metavar="STAGE", help="The stage to evaluate: base, sft, warmup, grpo or control.")
     ] = "grpo",
+    allow_leak: Annotated[
+        bool, typer.Option("--allow-leak", help="Evaluate on databases that training touched, and mark the result.")
+    ] = False,
 ) -> None:
     """Evaluate the policy of one stage on the held-out databases."""
     from text2sql_rl.pipeline.stages import SOURCES
 
     if source not in SOURCES:
         raise typer.BadParameter(f"{source!r} is none of {', '.join(SOURCES)}.", param_hint="--source")
-    _run_stage(f"evaluate_{source}", config, overrides)
+    _run_stage(f"evaluate_{source}", config, overrides, allow_leak)
 
 
 @app.command()
@@ -143,14 +146,14 @@ def _open(
     return config, folder
 
 
-def _run_stage(name: str, path: Path, overrides: list[str] | None) -> RunFolder:
+def _run_stage(name: str, path: Path, overrides: list[str] | None, allow_leak: bool = False) -> RunFolder:
     from text2sql_rl.pipeline import run_stage
     from text2sql_rl.pipeline.children import follow_parent
     from text2sql_rl.pipeline.stages import find
 
     follow_parent()
     config, folder = _open(path, overrides)
-    ran = run_stage(find(config, name), config, folder)
+    ran = run_stage(find(config, name), config, folder, allow_leak=allow_leak)
     summary = folder.stage(name).result().get("summary", "")
     typer.echo(f"{name} {'done' if ran else 'was done before'}: {folder.stage(name).path}  {summary}".rstrip())
     return folder

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from text2sql_rl.config import Sampling
 from text2sql_rl.evaluate.judging import Answer, Item, Judging
 from text2sql_rl.group import AdvantageRule, make_group
+from text2sql_rl.instances.store import instances_sha256
 from text2sql_rl.prompts import Style
 from text2sql_rl.records import Completion, Database, Prompt, Question
 from text2sql_rl.rollout_log import Lineage, Origin, part_path, write_groups
@@ -89,7 +90,7 @@ class Logbook:
             origins={
                 question.id: Origin(
                     prompt_sha256=hashlib.sha256(prompt.encode()).hexdigest() if prompt else "",
-                    instance_sha256=database.instances[0].sha256 if database.instances else "",
+                    instance_sha256=instances_sha256(database) if database.instances else "",
                     gold_sql=question.gold_sql,
                     role=question.role,
                 )

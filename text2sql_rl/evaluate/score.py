@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from text2sql_rl.evaluate.kept import ask_all
 from text2sql_rl.evaluate.metrics import is_scored, summarise
 from text2sql_rl.evaluate.official import write_official
 from text2sql_rl.evaluate.sources import Reply, Source
-from text2sql_rl.instances.store import with_instances
+from text2sql_rl.instances.store import with_instances, with_shared_instances
 from text2sql_rl.records import Question
 from text2sql_rl.runs import DiskGuard, Lock
 from text2sql_rl.sandbox import Limits
@@ -38,6 +39,14 @@ _OURS = frozenset((ANSWERS, _LOCK, results.FILE, predictions.FILE))
 Progress = Callable[[str, int, int], None]
 
 
+class Instances(StrEnum):
+    """Which other rows a candidate must be right on: none, those training shares, or those chosen for the questions."""
+
+    NONE = "none"
+    SHARED = "shared"
+    CHOSEN = "chosen"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How answers are judged.
@@ -46,14 +55,18 @@ class Settings:
         rule: the reward rule; it does not change what is right, only the reward and the names of causes.
         limits: of one statement.
         workers: sandbox processes.
-        instances: the most counterfactual instances a database gets; 0 judges on the real rows alone.
-        seed: of instances, bootstraps and votes.
+        instances: which counterfactual instances. `shared`: at most two a database, as in training. `chosen`: up to
+            six, those that tell most wrong versions of the golds; about a second a question, the first time.
+        known: every question that is ever judged on these databases; the shared instances follow from them. Empty: only
+            those asked.
+        seed: of chosen instances, bootstraps and votes.
     """
 
     rule: Rule
     limits: Limits
     workers: int = 1
-    instances: int = 6
+    instances: Instances = Instances.SHARED
+    known: Sequence[Question] = ()
     seed: int = 0
 
 
@@ -117,17 +130,17 @@ def score(
 
 def _more_rows(pairs: Sequence[Pair], judge: MarkingJudge, settings: Settings, progress: Progress) -> list[Pair]:
     """The same questions on databases with counterfactual instances; one set serves all questions of a database."""
-    if not settings.instances:
+    if settings.instances is Instances.NONE:
         return list(pairs)
     questions = [question for question, _ in pairs]
     databases = {database.name: database for _, database in pairs}
     made = {}
     for number, (name, database) in enumerate(sorted(databases.items())):
         progress(f"instances of {name}", number, len(databases))
-        own = [question for question in questions if question.database == name]
-        made[name] = with_instances(
-            database, own, cache_folder(), judge.sandbox, most=settings.instances, seed=settings.seed
-        )
+        if settings.instances is Instances.SHARED:
+            made[name] = with_shared_instances(database, settings.known or questions, cache_folder())
+        else:
+            made[name] = with_instances(database, questions, cache_folder(), judge.sandbox, seed=settings.seed)
     return [(question, made[question.database]) for question in questions]
 
 

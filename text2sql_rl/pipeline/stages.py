@@ -105,8 +105,14 @@ def find(config: RunConfig, name: str) -> Stage:
     raise RunError(f"stage {name} {where} in config {config.name!r}", fix="Choose another stage or config.")
 
 
-def run_stage(stage: Stage, config: RunConfig, run: RunFolder) -> bool:
+def run_stage(stage: Stage, config: RunConfig, run: RunFolder, *, allow_leak: bool = False) -> bool:
     """Run one stage here unless it is done; true when it had to run.
+
+    Args:
+        stage: of the config's plan.
+        config: of the run.
+        run: its folder.
+        allow_leak: of an evaluation: mark databases that training touched instead of refusing them.
 
     Raises:
         RunError: a stage it needs is not done, or it ended without a result.
@@ -127,7 +133,7 @@ def run_stage(stage: Stage, config: RunConfig, run: RunFolder) -> bool:
     with folder.guard():
         work = getattr(importlib.import_module(module), function)
         if stage.source:
-            work(config, run, stage.source)
+            work(config, run, stage.source, **({"allow_leak": True} if allow_leak else {}))
         else:
             work(config, run)
     if not folder.is_done():

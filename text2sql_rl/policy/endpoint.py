@@ -132,6 +132,8 @@ class Endpoint:
                     reply = error
                 finally:  # whoever waits must hear of this job, whatever became of it
                     done.put((index, sample, reply))
+                if not isinstance(reply, Reply):
+                    stop.set()
 
         # Daemons: an interrupted command must not wait for a server that is slow to answer.
         for _ in range(min(self._settings.concurrency, len(prompts) * samples)):
