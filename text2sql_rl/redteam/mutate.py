@@ -21,8 +21,8 @@ from text2sql_rl.records import Table
 # What must never run, wherever it stands: scalars and tables. `{t}` is a table of the database.
 UNSAFE_SCALARS = (
     "current_setting('threads')", "getenv('HOME')", "version()", "random()", "uuid()", "nextval('s')",
-    "getvariable('x')", "current_query()", "current_schema()", "current_database()", "txid_current()", "sleep_ms(1)", "setseed(0.5)",
-    "pg_sleep(0.01)", "user", "gen_random_uuid()", "pg_backend_pid()",
+    "getvariable('x')", "current_query()", "current_schema()", "current_database()", "txid_current()",
+    "sleep_ms(1)", "setseed(0.5)", "pg_sleep(0.01)", "user", "gen_random_uuid()", "pg_backend_pid()",
 )  # fmt: skip
 UNSAFE_TABLES = (
     "duckdb_settings()", "duckdb_tables()", "duckdb_databases()", "duckdb_secrets()", "information_schema.tables",

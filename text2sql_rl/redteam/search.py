@@ -85,7 +85,8 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A whole search. `counts`: candidates, ran, accepted, lucky on the real rows only, unsafe tried."""
+    """A whole search. `counts`: candidates, ran, accepted, unsafe tried, right on the real rows only, and by kind all
+    finds, also those that are not kept because their question has enough."""
 
     finds: tuple[Find, ...]
     counts: Mapping[str, int]
@@ -231,6 +232,7 @@ class _Hunt:
                     parents.append(one.sql)
             parents = parents[-_PARENTS:]
             for one, kind, why, reward in suspects:
+                counts[kind] += 1
                 if len(finds) < _FINDS_A_QUESTION:
                     finds.append(self._small(one, kind, why, reward, judge, sandbox, targets, paid.reward.total))
         return Searched(tuple({find.name: find for find in finds}.values()), counts)
