@@ -64,10 +64,11 @@ def write_report(run: RunFolder) -> None:
 
 def fakes() -> dict[str, ModuleType]:
     """The modules that stand in for the rooms which train, evaluate and report."""
-    modules = {name: ModuleType(name) for name in ("learn", "learn.stages", "evaluate", "report")}
+    modules = {name: ModuleType(name) for name in ("learn", "learn.stages", "learn.golds", "evaluate", "report")}
     for stage in pipeline.STAGES:
-        if stage.work.startswith("text2sql_rl.learn"):
-            setattr(modules["learn.stages"], stage.name, partial(act, stage.name))
+        room, _, function = stage.work.removeprefix("text2sql_rl.").partition(":")
+        if room.startswith("learn"):
+            setattr(modules[room], function, partial(act, stage.name))
     modules["evaluate"].evaluate_stage = lambda config, run, source: act(f"evaluate_{source}", config, run)  # type: ignore[attr-defined]
     modules["report"].write_report = write_report  # type: ignore[attr-defined]
     modules["report"].report_tables = lambda run: f"the tables of {run.name}"  # type: ignore[attr-defined]
