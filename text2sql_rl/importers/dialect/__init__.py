@@ -94,13 +94,17 @@ RULES = (
 )
 
 
-def translate(sql: str, dialect: str, schema: Schema | Sequence[Table]) -> Translation:
+def translate(
+    sql: str, dialect: str, schema: Schema | Sequence[Table], *, group_by_determined: bool = True
+) -> Translation:
     """One query in DuckDB's dialect.
 
     Args:
         sql: a single SELECT (WITH, UNION and VALUES too); a semicolon at its end is dropped.
         dialect: one of `DIALECTS`.
         schema: of the DuckDB database it will run on.
+        group_by_determined: false wraps columns that the group's key determines as well (rule `bare`): the same answer,
+            but groups may come in another order.
 
     Raises:
         TranslationError: `dialect` is unknown, the text is no query or several, or it says what cannot be translated.
@@ -114,7 +118,7 @@ def translate(sql: str, dialect: str, schema: Schema | Sequence[Table]) -> Trans
             text, quoted, _ = read_quotes(text, known)
             applied += ["quotes"] if quoted else []
         tree = _parsed(text, dialect)
-        names = Names(known, dialect)
+        names = Names(known, dialect, group_by_determined)
         applied += [rule.name for rule in RULES if dialect in rule.dialects and rule.apply(tree, names)]
         if dialect == "duckdb" and not applied:
             return Translation(text.rstrip("; \n\t"))

@@ -34,7 +34,7 @@ def _select(select: exp.Select, names: Names) -> int:
     changed = _write_stars(select, names)
     grouped = [_meant(key, select) for key in group.expressions] if group is not None else []
     keys = {key for node in grouped for key in [_key(node, names)] if key is not None}
-    determined = _determined(select, keys, names) if keys else set()
+    determined = _determined(select, keys, names) if keys and names.group_by_determined else set()
     extremes = [node for node in aggregates if isinstance(node, exp.Min | exp.Max)]
     extreme = extremes[0].copy() if len(extremes) == 1 else None
     for column in list(_own(select, exp.Column)):

@@ -48,8 +48,8 @@ class Found:
 class Names:
     """Resolves the names of one tree; relations are looked up once, so rules must not change FROM after asking."""
 
-    def __init__(self, schema: Schema, dialect: str) -> None:
-        self.schema, self.dialect = schema, dialect
+    def __init__(self, schema: Schema, dialect: str, group_by_determined: bool = True) -> None:
+        self.schema, self.dialect, self.group_by_determined = schema, dialect, group_by_determined
         self._sources: dict[int, tuple[exp.Expr, dict[str, Relation]]] = {}
 
     def sources(self, select: exp.Query) -> dict[str, Relation]:
