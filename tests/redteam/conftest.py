@@ -56,9 +56,10 @@ def arena() -> Iterator[Arena]:
 def audits(arena: Arena) -> dict[str, Audit]:
     """An audit of every released rule."""
     found = {}
+    judge = Judge(load_rule("bound-v1"), sandbox=arena.sandbox, cache=cache_folder())
     for name in ("bound-v1", "binary-v1", "dense-v1", "executes-only-v1"):
-        rule = load_rule(name)
-        pays = RulePays(Judge(rule, sandbox=arena.sandbox))
+        # Rules pay for the same judgements, so one judge runs each statement once for all of them.
+        judge.rule = rule = load_rule(name)
         bound = rule.binding.shaping_at_most
-        found[name] = audit(name, rule.sha256, arena.corpus, arena.targets, pays, bound=bound, instances=2)
+        found[name] = audit(name, rule.sha256, arena.corpus, arena.targets, RulePays(judge), bound=bound, instances=2)
     return found

@@ -32,7 +32,7 @@ DEFINITIONS = (
 )
 RATES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)
 _DRAWS = 400
-_FAILS = 0.4  # of honest attempts that are not right; the others run
+FAILS = 0.4  # of honest attempts that are not right; the others run
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def attempt(honest: Honest, rate: float, dice: random.Random) -> float:
     """The reward of one honest attempt that is right at `rate`."""
     if dice.random() < rate:
         return honest.right
-    return dice.choice(honest.wrong) if honest.wrong and dice.random() >= _FAILS else honest.failed
+    return dice.choice(honest.wrong) if honest.wrong and dice.random() >= FAILS else honest.failed
 
 
 def _gain(

@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from text2sql_rl.group import AdvantageRule, advantages
-from text2sql_rl.redteam.grouped import best_paid
+from text2sql_rl.redteam.grouped import FAILS, best_paid
 from text2sql_rl.redteam.payouts import Honest, Payout
 
 RATES = (0.02, 0.05, 0.1, 0.3)
 JUDGED_FROM = 0.05  # the difficulty filter leaves out questions that are solved less often
 SEEDS, STEPS, GROUPS = 4, 400, 8
 LEARNING_RATE = 0.1
-_FAILS = 0.4
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,10 @@ def simulate(
     """
     best = best_paid(payouts)
     names = [f"{family}: {found[0].attack.name}" for family, found in best.items()]
-    paid = [np.array([one.pay.reward for one in found], dtype=np.float64) for found in best.values()]
-    attempts = list(honest.values())
+    world = _World(best, list(honest.values()))
     found = []
     for rate in RATES:
-        runs = [_train(paid, attempts, rate, rule, size, seed + at) for at in range(SEEDS)]
+        runs = [_train(world, rate, rule, size, seed + at) for at in range(SEEDS)]
         ends = np.mean([shares[-1] for shares in runs], axis=0)
         leader = int(np.argmax(ends[1:])) + 1
         steps = [step for step in map(_farmed_at, runs) if step is not None]
@@ -75,35 +74,53 @@ def simulate(
     return tuple(found)
 
 
-def _train(
-    paid: Sequence[Floats], honest: Sequence[Honest], rate: float, rule: AdvantageRule, size: int, seed: int
-) -> Floats:
+class _World:
+    """What strategies earn, as padded arrays: `attacks` [strategy, draw], `wrong` [gold, draw]."""
+
+    def __init__(self, best: Mapping[str, Sequence[Payout]], honest: Sequence[Honest]) -> None:
+        paid = [[one.pay.reward for one in found if one.pay.reward is not None] for found in best.values()]
+        self.attacks, self.attack_counts = _padded(paid)
+        self.wrong, self.wrong_counts = _padded([one.wrong for one in honest])
+        self.right = np.array([one.right for one in honest])
+        self.failed = np.array([one.failed for one in honest])
+
+    def rewards(self, chosen: Integers, rate: float, dice: np.random.Generator) -> Floats:
+        """Rewards of chosen strategies [groups, G], one gold a group; strategy 0 is honest."""
+        asked = dice.integers(len(self.right), size=(len(chosen), 1))
+        drawn, fails, succeeds = dice.random((3, *chosen.shape))
+        at = np.maximum(chosen - 1, 0)
+        attack = self.attacks[at, (drawn * self.attack_counts[at]).astype(int)]
+        count = self.wrong_counts[asked]
+        wrong = np.where(
+            (count > 0) & (fails >= FAILS), self.wrong[asked, (drawn * count).astype(int)], self.failed[asked]
+        )
+        honest = np.where(succeeds < rate, self.right[asked], wrong)
+        return np.where(chosen == 0, honest, attack)
+
+
+def _padded(rows: Sequence[Sequence[float]]) -> tuple[Floats, Integers]:
+    filled = np.zeros((len(rows), max(1, max(map(len, rows)))))
+    for at, row in enumerate(rows):
+        filled[at, : len(row)] = row
+    return filled, np.array([len(row) for row in rows])
+
+
+def _train(world: _World, rate: float, rule: AdvantageRule, size: int, seed: int) -> Floats:
     """The strategies' shares before every step and at the end, [STEPS + 1, strategies]; honest first."""
     dice = np.random.default_rng(seed)
-    logits = np.zeros(len(paid) + 1)
-    logits[0] = np.log(len(paid))
+    logits = np.zeros(len(world.attacks) + 1)
+    logits[0] = np.log(len(world.attacks))
     history = [_softmax(logits)]
     for _ in range(STEPS):
-        shares, slope = history[-1], np.zeros_like(logits)
-        for _ in range(GROUPS):
-            asked = honest[int(dice.integers(len(honest)))]
-            chosen_G = dice.choice(len(shares), size=size, p=shares)
-            rewards_G = [_reward(int(at), paid, asked, rate, dice) for at in chosen_G]
-            values_G = np.array(advantages(rewards_G, rule))
-            # d log softmax(chosen) / d logits = onehot(chosen) - shares
-            slope += np.bincount(chosen_G, weights=values_G, minlength=len(shares)) - values_G.sum() * shares
+        shares = history[-1]
+        chosen = dice.choice(len(shares), size=(GROUPS, size), p=shares)
+        rewards = world.rewards(chosen, rate, dice)
+        values = np.array([advantages(rewards_G, rule) for rewards_G in rewards.tolist()])
+        # d log softmax(chosen) / d logits = onehot(chosen) - shares
+        slope = np.bincount(chosen.ravel(), weights=values.ravel(), minlength=len(shares)) - values.sum() * shares
         logits = logits + LEARNING_RATE * slope / (GROUPS * size)
         history.append(_softmax(logits))
     return np.array(history)
-
-
-def _reward(at: int, paid: Sequence[Floats], asked: Honest, rate: float, dice: np.random.Generator) -> float:
-    if at:
-        return float(paid[at - 1][dice.integers(len(paid[at - 1]))])
-    if dice.random() < rate:
-        return asked.right
-    runs = bool(asked.wrong) and dice.random() >= _FAILS
-    return asked.wrong[int(dice.integers(len(asked.wrong)))] if runs else asked.failed
 
 
 def _softmax(logits: Floats) -> Floats:
