@@ -116,7 +116,7 @@ def test_an_interrupted_import_leaves_no_question(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run(source_of(root), out, advance=interrupt)
-    assert [path for path in state(out) if path.startswith(("data", "imports"))] == []
+    assert [path for path in state(out) if path.startswith(("data/", "imports/"))] == []
     assert run(source_of(root), out).statuses
 
 
@@ -232,6 +232,7 @@ def test_nothing_imported_is_exit_code_1(tmp_path: Path) -> None:
 
 def test_a_sandbox_that_cannot_work_rejects_no_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, out = benchmark(tmp_path / "spider"), tmp_path / "out"
+    monkeypatch.setattr(proof, "_PAUSES_S", (0.0,))
     monkeypatch.setattr(
         proof.Sandbox, "run", lambda self, jobs: tuple(Execution(outcome=Outcome.FAULT, reason="x") for _ in jobs)
     )

@@ -40,7 +40,7 @@ _OPCODES_BETWEEN_CHECKS = 20_000
 # Wider than what candidates have: a gold that is right is kept, and flagged where a candidate's limits would cut it.
 PROOF_LIMITS = Limits(timeout_s=10.0, max_rows=200_000, max_bytes=128 << 20, max_sql_chars=100_000)
 _JUDGED = Limits()
-_MOMENTARY = (Outcome.FAULT, Outcome.TIMEOUT)
+_PAUSES_S = (0.0, 1.0, 5.0, 20.0, 60.0)
 
 
 class Status(StrEnum):
@@ -136,12 +136,13 @@ def prove(
 
 
 def _run(sandbox: Sandbox, jobs: Sequence[Job]) -> list[Execution]:
-    """Run all; what the sandbox itself failed at, up to three times."""
+    """Run all; what the sandbox itself failed at again, after longer and longer pauses: the machine may be busy."""
     ran = list(sandbox.run(jobs))
-    for _ in range(2):
-        again = [at for at, execution in enumerate(ran) if execution.outcome in _MOMENTARY]
+    for pause_s in _PAUSES_S:
+        again = [at for at, execution in enumerate(ran) if execution.outcome is Outcome.FAULT]
         if not again:
             break
+        time.sleep(pause_s)
         for at, execution in zip(again, sandbox.run([jobs[at] for at in again]), strict=True):
             ran[at] = execution
     fault = next((execution for execution in ran if execution.outcome is Outcome.FAULT), None)
