@@ -311,7 +311,7 @@ def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
     own = tmp_path / "out" / "databases" / "own"
     own.mkdir()
     (own / "schema.sql").write_text("CREATE TABLE t (x INTEGER);")
-    with pytest.raises(DataError, match="written as schema.sql"):
+    with pytest.raises(DataError, match=r"written as schema\.sql"):
         convert_sqlite(other, tmp_path / "out", "own", replace=True)
 
 
