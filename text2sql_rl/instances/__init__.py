@@ -31,7 +31,7 @@ from text2sql_rl.sandbox import Job
 __all__ = ["build_instances", "fair", "mutants"]
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 6
+VERSION = 7
 # Candidates go wrong in more ways than mutants do, so a few instances are always kept.
 _FEWEST = 3
 
@@ -81,7 +81,7 @@ def build_instances(
             instances that are not chosen are removed.
         most: the cap.
         seed: other rows for another seed.
-        second_draw: make every kind of rows once more where mutants are left; tells more, takes twice as long.
+        second_draw: make every kind of rows once more where mutants are left; tells more, takes over twice as long.
         candidates: statements that will be judged: rows stand around their literals too, in columns whose real rows
             hold more than one value.
 
@@ -117,10 +117,12 @@ def build_instances(
         # NULLs only where nothing else tells a mutant from its gold: they are the least gentle rows.
         if left := _left(alive, found):
             found += tried(_nulls(sources, left))
-        # Other draws of the same kinds: some mutants need a rare meeting of rows.
+        # Other draws of the same kinds: some mutants need a rare meeting of rows, NULLs in small groups most of all.
         if second_draw and (left := _left(alive, found)):
             once_more = (*RECIPES, *MORE_RECIPES, *_nulls(sources, left))
             found += tried([replace(recipe, name=f"{recipe.name} again") for recipe in once_more])
+        if second_draw and (left := _left(alive, found)):
+            found += tried([replace(recipe, name=f"{recipe.name} once more") for recipe in _nulls(sources, left)])
     chosen = _cover(found, most)
     for one in found:
         if one not in chosen:
