@@ -1,37 +1,35 @@
 """A find made small: the least statement that is still one.
 
-In: SQL and a test. Out: SQL that passes the test and from which no single part can be taken. Not here: what a find is.
+In: SQL and a test of many statements at once. Out: SQL that passes the test and from which no single part can be taken
+(or, after some rounds, not yet). Not here: what a find is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import sqlglot
 from sqlglot import exp
 
-_MOST_TRIES = 150
+_ROUNDS, _CUTS = 12, 40
 
 
-def minimise(sql: str, still: Callable[[str], bool]) -> str:
-    """Take parts away while `still` holds.
+def minimise(sql: str, still: Callable[[Sequence[str]], Sequence[bool]]) -> str:
+    """Take parts away while it stays a find.
 
     Args:
         sql: a find; one that does not parse is returned as it is.
-        still: whether another statement is the same find.
+        still: for each of some statements, whether it is the same find.
     """
-    tries, best = 0, sql
-    shrunk = True
-    while shrunk:
-        shrunk = False
-        for smaller in _smaller(best):
-            tries += 1
-            if tries > _MOST_TRIES:
-                return best
-            if len(smaller) < len(best) and still(smaller):
-                best, shrunk = smaller, True
-                break
+    best = sql
+    for _ in range(_ROUNDS):
+        cuts = list(dict.fromkeys(smaller for smaller in _smaller(best) if len(smaller) < len(best)))
+        cuts = sorted(cuts, key=len)[:_CUTS]
+        passed = [cut for cut, passes in zip(cuts, still(cuts), strict=True) if passes] if cuts else []
+        if not passed:
+            break
+        best = passed[0]
     return best
 
 

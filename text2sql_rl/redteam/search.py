@@ -336,12 +336,13 @@ class _Hunt:
         targets: Sequence[Gold],
         right: float | None,
     ) -> Find:
-        def still(sql: str) -> bool:
-            if one.fragment and one.fragment not in sql:
-                return False
-            made = [Made(sql, one.fragment)]
-            rollouts = judge.judge([(self.question, self.database, completion(self.question, sql))])
-            return any(found[1] == kind for found in self._suspects(made, rollouts, right, sandbox, targets))
+        def still(texts: Sequence[str]) -> list[bool]:
+            made = [Made(text, one.fragment) for text in texts]
+            rollouts = judge.judge([(self.question, self.database, completion(self.question, text)) for text in texts])
+            found = {
+                each.sql for each, its, *_ in self._suspects(made, rollouts, right, sandbox, targets) if its == kind
+            }
+            return [text in found and one.fragment in text for text in texts]
 
         sql = minimise(one.sql, still)
         return Find(kind, self.question.id, self.database.name, self.question.gold_sql, sql, reward, why)
