@@ -16,9 +16,13 @@ from text2sql_rl.statistics import (
     bootstrap_difference,
     bootstrap_mean,
     compare_pairs,
+    design_effect,
     mcnemar,
     median_and_range,
     pass_at_k,
+    quantiles,
+    questions_for_margin,
+    questions_to_see,
     wilson,
 )
 
@@ -140,6 +144,51 @@ def test_pairing_cancels_what_two_policies_share() -> None:
     assert paired.high - paired.low < (alone.high - alone.low) / 3
 
 
+# ---- how many questions are needed ---------------------------------------------------------------------------
+
+
+def test_questions_needed_by_hand() -> None:
+    assert questions_for_margin(0.5, 0.01) == 9604  # the textbook's number
+    assert questions_for_margin(0.5, 0.01, effect=2.0) == 19208
+    # Connor's formula in numbers: (1.96 sqrt(0.1) + 0.8416 sqrt(0.1 - 0.01^2))^2 / 0.01^2
+    assert questions_to_see(0.1, 0.01) == pytest.approx(7846, abs=1)
+    assert questions_to_see(0.0, 0.01) == questions_to_see(0.01, 0.01)
+    assert quantiles([1.0, 2.0, 3.0], (0.0, 0.5)) == (1.0, 2.0)
+
+
+def test_as_many_questions_as_said_see_the_difference_as_often_as_said() -> None:
+    """The exact test is a little shyer than the formula, which is of its approximation."""
+    rng = np.random.default_rng(2)
+    only_first, only_second = 0.06, 0.10
+    n = questions_to_see(only_first + only_second, only_second - only_first)
+    draws = rng.multinomial(n, [only_first, only_second, 1 - only_first - only_second], size=800)
+    seen = np.mean([mcnemar(int(a), int(b)) < 0.05 for a, b, _ in draws])
+    assert 0.74 < seen < 0.84
+
+
+def test_the_design_effect_is_that_of_drawing_databases() -> None:
+    rng = np.random.default_rng(4)
+    names = [f"d{number}" for number in range(40) for _ in range(25)]
+    alike = rng.random(1000) < 0.7
+    assert design_effect(alike.tolist(), names) == pytest.approx(1.0, abs=0.5)
+    apart = rng.random(1000) < np.repeat(rng.beta(3.5, 1.5, size=40), 25)
+    effect = design_effect(apart.tolist(), names)
+    boot = bootstrap_mean(apart.tolist(), names, seed=1)
+    flat = wilson(int(apart.sum()), 1000)
+    assert effect == pytest.approx(((boot.high - boot.low) / (flat.high - flat.low)) ** 2, rel=0.25)
+    # Databases of one value each: as many independent questions as databases, but for the correction of n.
+    assert design_effect([0.0] * 10 + [1.0] * 10, ["a"] * 10 + ["b"] * 10) == pytest.approx(19)
+    assert design_effect([1.0, 1.0], ["a", "b"]) == design_effect([0.0, 1.0], ["a", "a"]) == 1.0
+
+
+def test_pass_at_k_is_the_chance_of_drawing_one_that_passes() -> None:
+    rng = np.random.default_rng(6)
+    samples = np.array([1] * 3 + [0] * 13)
+    for k in (1, 2, 5, 14):
+        drawn = [rng.permutation(samples)[:k].any() for _ in range(3000)]
+        assert pass_at_k(16, 3, k) == pytest.approx(np.mean(drawn), abs=0.03)
+
+
 # ---- faults ------------------------------------------------------------------------------------------------
 
 
@@ -154,6 +203,8 @@ def test_what_is_no_sample_is_refused() -> None:
         bootstrap_difference([1.0], [1.0, 0.0], ["a"], seed=0)
     with pytest.raises(ValueError, match="0 values"):
         bootstrap_mean([], [], seed=0)
+    with pytest.raises(ValueError, match="1 values and 2 clusters"):
+        design_effect([1.0], ["a", "b"])
 
 
 def test_no_question_leaves_everything_possible() -> None:

@@ -96,6 +96,7 @@ def score(
         total = len(pairs) * sum(way.samples for way in source.ways)
         replies = ask_all(source, pairs, folder / ANSWERS, lambda done: progress("answers", done, total))
         clock.lap("answers")
+        _forget(folder)
         pairs = _more_rows(pairs, judge, settings, progress)
         clock.lap("instances")
         groups = _judge(judge, pairs, list(replies.values()), progress)
@@ -191,6 +192,14 @@ def _check_ids(questions: Sequence[Question]) -> None:
     name, times = Counter(question.id for question in questions).most_common(1)[0]
     if times > 1:
         raise DataError(f"the id {name!r} is used {times} times", field="id", fix="Give every question its own.")
+
+
+def _forget(folder: Path) -> None:
+    """What an earlier evaluation left must not stand beside the files of this one; results.json is written last."""
+    with DiskGuard(folder):
+        (folder / results.FILE).unlink(missing_ok=True)
+        for part in (folder / "rollouts").glob("*.parquet"):
+            part.unlink()
 
 
 class _Clock:
