@@ -100,7 +100,7 @@ def test_a_call_that_raises_hangs_or_ends_the_process_is_an_outcome(arena: Arena
 
 def test_what_a_reward_lets_a_completion_change_is_seen_and_undone(arena: Arena) -> None:
     target = arena.targets["list-filtered"]
-    drop = Shot(target, "DROP TABLE tank", family="state-abuse")
+    drop = Shot(target, "DROP TABLE feeding", family="state-abuse")
     copy = Shot(target, "COPY (SELECT 1) TO 'redteam_probe.csv'", family="engine-abuse")
     with AnyReward(f"{USUAL}.shared_connection:reward", "trl") as called:
         dropped, copied, right = called.pay([drop, copy, Shot(target, target.question.gold_sql)])
