@@ -16,6 +16,7 @@ import hostile
 import mutants
 import reward_share
 import rewrites
+import seeds
 import verifier_rss
 import verifier_time
 from measure import Result, share
@@ -23,7 +24,7 @@ from measure import Result, share
 from text2sql_rl.errors import ConfigError, Text2SqlError
 from text2sql_rl.runs import write_text
 
-BENCHMARKS = (reward_share, verifier_time, mutants, rewrites, verifier_rss, hostile)
+BENCHMARKS = (reward_share, seeds, verifier_time, mutants, rewrites, verifier_rss, hostile)
 OUT = Path(__file__).with_name("results.json")
 
 
