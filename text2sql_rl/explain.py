@@ -5,6 +5,7 @@ In: a rollout. Out: text for people, or plain data for programs. Not here: any j
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
@@ -29,6 +30,13 @@ def one_line(reason: str) -> str:
     """A reason for a table of reasons: without the engine's drawing of the place, and cut where it is very long."""
     told = " ".join(reason.partition("\nLINE ")[0].split())
     return told if len(told) <= _REASON_CHARS else f"{told[: _REASON_CHARS - 3].rstrip()}..."
+
+
+def visible(text: str) -> str:
+    """Text that shows what it holds: control, direction and unassigned characters become their code."""
+    return "".join(
+        one if one in "\n\t" or unicodedata.category(one)[0] != "C" else f"\\u{{{ord(one):x}}}" for one in text
+    )
 
 
 def _lines(rollout: Rollout) -> Iterator[str]:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from text2sql_rl.errors import RunError
@@ -38,6 +39,7 @@ from text2sql_rl.records import (
 
 SCHEMA_VERSION = "1"
 _VERSION_KEY = b"text2sql_rl.rollout_log"
+_WRITE_AGAIN = "Delete the file and resume the run, which writes it again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,20 +199,41 @@ def read_rollouts(path: Path) -> list[LogRow]:
     return [LogRow(**row) for part in parts for row in _read(part).to_pylist()]
 
 
+def open_rollouts(parts: Sequence[Path]) -> pyarrow.dataset.Dataset:
+    """Part files as one table whose rows are read when they are asked for; a column a field of `LogRow`.
+
+    Raises:
+        RunError: a part file's head is damaged, or of another schema version.
+    """
+    for part in parts:
+        with _reading(part), part.open("rb") as file:
+            _refuse_other(pq.read_schema(file), part)
+    return pyarrow.dataset.dataset([str(part) for part in parts], schema=_SCHEMA, format="parquet")
+
+
 def _read(path: Path) -> pa.Table:
-    fix = "Delete the file and resume the run, which writes it again"
+    with _reading(path), path.open("rb") as file:
+        table = pq.read_table(file)
+    _refuse_other(table.schema, path)
+    return table
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        with path.open("rb") as file:
-            table = pq.read_table(file)
+        yield
     except (OSError, pa.ArrowException) as error:
-        raise RunError(f"the rollouts cannot be read: {str(error).splitlines()[0]}", file=path, fix=fix) from error
-    found = (table.schema.metadata or {}).get(_VERSION_KEY, b"none").decode(errors="replace")
+        problem = f"the rollouts cannot be read: {str(error).splitlines()[0]}"
+        raise RunError(problem, file=path, fix=_WRITE_AGAIN) from error
+
+
+def _refuse_other(schema: pa.Schema, path: Path) -> None:
+    found = (schema.metadata or {}).get(_VERSION_KEY, b"none").decode(errors="replace")
     if found != SCHEMA_VERSION:
         fix = "Read it with the version of text2sql-rl that wrote it"
         raise RunError(f"schema version {found}, not {SCHEMA_VERSION}", file=path, fix=fix)
-    if not table.schema.equals(_SCHEMA):
-        raise RunError("other columns than this schema version has", file=path, fix=fix)
-    return table
+    if not schema.equals(_SCHEMA):
+        raise RunError("other columns than this schema version has", file=path, fix=_WRITE_AGAIN)
 
 
 def _row(group: Group, index: int, group_id: str, lineage: Lineage, step: int) -> LogRow:

@@ -6,9 +6,10 @@ nothing. Not here: counting.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from text2sql_rl.explain import visible as visible
 
 SIGNIFICANT = 0.001
 _FEW_QUESTIONS = 600
@@ -45,13 +46,6 @@ def p_value(p: float | None) -> str:
     if p is None:
         return "–"  # noqa: RUF001 - a dash
     return "p < 0.001" if p < SIGNIFICANT else f"p = {p:.3f}"
-
-
-def visible(text: str) -> str:
-    """Text that shows what it holds: control, direction and unassigned characters become their code."""
-    return "".join(
-        one if one in "\n\t" or unicodedata.category(one)[0] != "C" else f"\\u{{{ord(one):x}}}" for one in text
-    )
 
 
 def short(text: str | None) -> str:
