@@ -1,6 +1,6 @@
 """The commands that read what a run left: its rollout log in SQL, its groups, its checkpoints.
 
-In: a run folder. Out: rows, groups as a person wants to read them, a plain model folder. They change nothing in the run.
+In: a run folder. Out: rows, groups as a person wants to read them, a plain model folder. The run stays as it is.
 """
 
 from __future__ import annotations
@@ -72,3 +72,16 @@ def inspect(
     typer.echo("\n\n".join(visible("\n".join(view_lines(one))) for one in views))
     if len(lines) > most:
         typer.echo(f"\n{len(lines) - most} more groups; --most {len(lines)} shows all")
+
+
+@app.command()
+def export(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A run, a run and a stage as in runs/demo:sft, or a checkpoint.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make; it may not exist.")],
+) -> None:
+    """Write a trained policy as a plain Hugging Face folder, an adapter merged into its base model."""
+    from text2sql_rl.learn import export as exporting
+
+    typer.echo(str(exporting.export(exporting.find_checkpoint(model), out)))
