@@ -90,6 +90,57 @@ def test_equal_rewards_give_exactly_zero(reward: float, count: int, rule: Advant
     assert advantages([reward] * count, rule) == (0.0,) * count
 
 
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("noise", [5e-10, 1e-12, 2**-53])
+def test_rewards_that_only_rounding_tells_apart_give_exactly_zero(scale: Scale, noise: float) -> None:
+    rule = AdvantageRule(scale, floor=0.0)
+    assert 0.1 + 0.2 != 0.3
+    assert advantages((0.1 + 0.2, 0.3, 0.3, 0.3), rule) == (0.0,) * 4
+    assert advantages((0.05 + noise / 2, 0.05, None, 0.05 - noise / 2), rule) == (0.0,) * 4
+    group = make_group([rollout(0.05 + noise, "near"), rollout(0.05), rollout(0.05)], rule)
+    assert (group.kind, group.spread, group.advantages) == (GroupKind.ALL_WRONG, 0.0, (0.0,) * 3)
+    both = make_group([rollout(1.0, "equivalent"), rollout(1.0 - noise)], rule)
+    assert (both.kind, both.advantages) == (GroupKind.LOW_SPREAD, (0.0, 0.0))
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.01])
+def test_a_difference_that_a_rule_makes_is_no_rounding(floor: float) -> None:
+    assert advantages((0.001, 0.0), AdvantageRule(floor=floor)) == pytest.approx(
+        (1.0, -1.0) if not floor else (0.05, -0.05)
+    )
+
+
+@pytest.mark.parametrize("reward", [1.0, 100.0])
+@pytest.mark.parametrize("size", [2, 4, 8, 16])
+def test_one_outlier_is_bounded_as_declared(reward: float, size: int) -> None:
+    rewards = (reward, *(0.0,) * (size - 1))
+    # What the formulas give for one reward r among zeros: the two normalised ones do not depend on r.
+    bounds = {
+        "population": math.sqrt(size - 1),
+        "sample": (size - 1) / math.sqrt(size),
+        "none": reward * (size - 1) / size,
+        "leave_one_out": reward,
+    }
+    for scale, bound in bounds.items():
+        assert advantages(rewards, AdvantageRule(scale, floor=0.0))[0] == pytest.approx(bound)  # type: ignore[arg-type]
+
+
+@given(rewards_lists, st.sampled_from((0.0, 0.25)))
+@settings(max_examples=100, deadline=None)
+def test_no_advantage_is_larger_than_its_scale_allows(rewards: list[float | None], floor: float) -> None:
+    scored = [reward for reward in rewards if reward is not None]
+    size, width = max(2, len(scored)), (max(scored) - min(scored) if scored else 0.0)
+    bounds = {
+        "population": math.sqrt(size - 1),
+        "sample": (size - 1) / math.sqrt(size),
+        "none": width * (size - 1) / size,
+        "leave_one_out": width,
+    }
+    for scale, bound in bounds.items():
+        values = advantages(rewards, AdvantageRule(scale, floor=floor))  # type: ignore[arg-type]
+        assert max(map(abs, values)) <= bound * (1 + 1e-6) + 1e-9
+
+
 @pytest.mark.parametrize(
     ("rollouts", "kind", "cause"),
     [
@@ -145,6 +196,16 @@ def test_wrong_settings_and_rewards_are_refused() -> None:
         AdvantageRule(epsilon=math.nan)
     with pytest.raises(RunError, match="finite"):
         advantages([1.0, math.nan], AdvantageRule())
+
+
+def test_each_definition_has_its_words() -> None:
+    assert [describe(AdvantageRule(scale, floor=0.25)) for scale in SCALES] == [
+        "(reward - group mean) / population standard deviation, the divisor at least 0.25",
+        "(reward - group mean) / sample standard deviation, the divisor at least 0.25",
+        "reward - group mean, not divided",
+        "reward - mean of the group's other rewards",
+    ]
+    assert describe(AdvantageRule(floor=0.1, epsilon=0.0001)).endswith("the divisor at least 0.1 + 0.0001")
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -28,6 +28,16 @@ from text2sql_rl.records import Group, GroupKind, Rollout
 
 Scale = Literal["population", "sample", "none", "leave_one_out"]
 
+# How the loss of single tokens becomes that of an update, by TRL's name and in words (Yu et al. 2025, DAPO).
+AGGREGATION = "dapo"
+AGGREGATION_WORDS = (
+    "the losses of all tokens of the rollouts that teach, summed and divided by their number: every token counts the "
+    "same, a longer completion for more"
+)
+# A total is a sum of points, and the same sum in another order may differ in its last bits. Divided by its own spread,
+# such a difference would be as large as right against wrong.
+_NOISE = 1e-9
+
 
 @dataclass(frozen=True)
 class AdvantageRule:
@@ -79,7 +89,7 @@ def advantages(rewards_G: Sequence[float | None], rule: AdvantageRule) -> tuple[
 
     Returns:
         G numbers that sum to zero over the scored rewards (up to rounding). Exactly 0.0 everywhere when the scored
-        rewards are equal or fewer than two.
+        rewards are equal, apart from rounding (1e-9), or fewer than two.
 
     Raises:
         RunError: a reward is infinite or not a number.
@@ -88,7 +98,7 @@ def advantages(rewards_G: Sequence[float | None], rule: AdvantageRule) -> tuple[
     if not all(math.isfinite(reward) for reward in scored):
         raise RunError("a reward is not a finite number", field="total", fix="Judge the completion again")
     # The mean of equal floats need not equal them, so equality is decided on the rewards themselves.
-    if len(scored) < 2 or max(scored) == min(scored):
+    if len(scored) < 2 or max(scored) - min(scored) <= _NOISE:
         return (0.0,) * len(rewards_G)
     mean, spread = _statistics(scored, rule)
     factor = 1.0
@@ -146,7 +156,7 @@ def _kind(scored: Sequence[Rollout], totals: Sequence[float], rule: AdvantageRul
     if right in (0, len(scored)):
         return GroupKind.ALL_CORRECT if right else GroupKind.ALL_WRONG
     distance = max(totals) - min(totals)
-    return GroupKind.LOW_SPREAD if distance == 0 or distance < rule.floor else GroupKind.INFORMATIVE
+    return GroupKind.LOW_SPREAD if distance <= _NOISE or distance < rule.floor else GroupKind.INFORMATIVE
 
 
 def _statistics(totals: Sequence[float], rule: AdvantageRule) -> tuple[float, float]:
@@ -156,6 +166,8 @@ def _statistics(totals: Sequence[float], rule: AdvantageRule) -> tuple[float, fl
     if max(totals) == min(totals):
         return totals[0], 0.0
     mean = math.fsum(totals) / len(totals)
+    if max(totals) - min(totals) <= _NOISE:
+        return mean, 0.0
     squares = math.fsum((total - mean) ** 2 for total in totals)
     return mean, math.sqrt(squares / (len(totals) - (rule.scale == "sample")))
 

@@ -134,7 +134,7 @@ def test_a_group_that_is_not_there_is_refused_with_those_that_are(
 
 
 def test_a_stage_without_rollouts_and_a_folder_that_is_no_run_are_refused(run: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="'sft' has logged no rollouts.*grpo"):
+    with pytest.raises(RunError, match=r"'sft' has logged no rollouts.*grpo"):
         open_stage(run, "sft")
     with pytest.raises(RunError, match=r"run\.json"):
         open_stage(RunFolder(tmp_path, min_free_gb=0.0), "grpo")

@@ -1,4 +1,4 @@
-"""Export: a merged adapter answers as the adapter does, other checkpoints stay as they are, and nothing is left half."""
+"""Export: a merged adapter answers as the adapter does, other checkpoints stay as they are, nothing is left half."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from text2sql_rl.learn.checkpoints import load, load_style, save_model
 from text2sql_rl.learn.export import export, find_checkpoint
 from text2sql_rl.policy.hf import Policy
 from text2sql_rl.prompts.ddl import DdlStyle
+
+pytestmark = tiny.THIRD_PARTY
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from transformers.trainer_callback import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from text2sql_rl.config import Grpo, Lora, Sampling
-from text2sql_rl.group import AdvantageRule, make_group
+from text2sql_rl.group import AGGREGATION, AdvantageRule, make_group
 from text2sql_rl.judge import Judge
 from text2sql_rl.learn.checkpoints import newest_state, save_model
 from text2sql_rl.learn.lora import new_adapter
@@ -276,7 +276,7 @@ def _arguments(settings: Grpo, limits: Sampling, folder: str, seed: int) -> GRPO
         temperature=limits.temperature,
         top_p=1.0,
         top_k=0,
-        loss_type="dapo",
+        loss_type=AGGREGATION,
         epsilon=0.2,
         epsilon_high=0.28,
         beta=settings.beta,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from text2sql_rl.errors import RunError
+from text2sql_rl.group import AGGREGATION_WORDS, AdvantageRule, describe
 from text2sql_rl.report import words
 from text2sql_rl.report.costs import cost_numbers
 from text2sql_rl.report.heldout import POLICIES, heldout_numbers, read_evaluations
@@ -41,7 +42,7 @@ def run_numbers(run: RunFolder) -> dict[str, Any]:
         "rule": config["judge"]["rule"],
         "parent": config.get("parent"),
         "policy": config["policy"],
-        "advantage": config["grpo"]["advantage"],
+        "advantage": declared(config["grpo"]["advantage"]),
         "missing": _missing(config, evaluations),
         "heldout": heldout_numbers(evaluations, record.get("seed") or 0),
         **cost_numbers(run),
@@ -50,6 +51,12 @@ def run_numbers(run: RunFolder) -> dict[str, Any]:
         "lineage": _lineage(run, record),
     }
     return {**numbers, "answer": words.answer(numbers), "warnings": words.warnings(numbers)}
+
+
+def declared(advantage: Mapping[str, Any]) -> dict[str, Any]:
+    """The config's `grpo.advantage` and what it means in words: the formula, and what becomes of the tokens' losses."""
+    formula = describe(AdvantageRule(advantage["scale"], advantage["floor"]))
+    return {**advantage, "formula": formula, "loss": AGGREGATION_WORDS}
 
 
 def is_complete(numbers: Mapping[str, Any]) -> bool:
