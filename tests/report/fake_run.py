@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.run_config import CONTENT
+from text2sql_rl.evaluate.judging import Answer
 from text2sql_rl.evaluate.metrics import summarise
 from text2sql_rl.evaluate.predictions import write_predictions
 from text2sql_rl.group import AdvantageRule, make_group
@@ -63,7 +64,7 @@ def evaluate(run: RunFolder, source: str, right: int, unscored: int = 0) -> None
     roles, answers = {}, []
     for role, count in (("heldout", 100), ("handwritten", 20)):
         asked = [question(number, role) for number in range(count)]
-        greedy = [rollout(one, number < right * count // 100, HOSTILE) for number, one in enumerate(asked)]
+        greedy = [Answer(rollout(one, number < right * count // 100, HOSTILE)) for number, one in enumerate(asked)]
         roles[role] = summarise(asked, greedy, [[one, one] for one in greedy], seed=1)
         answers += [(one, 0, judged) for one, judged in zip(asked, greedy, strict=True)]
     if unscored:

@@ -10,17 +10,17 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from typing import TypeVar
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from text2sql_rl.config import content_root
-from text2sql_rl.errors import RunError, Text2SqlError
+from text2sql_rl.errors import Text2SqlError
 from text2sql_rl.questions import load_questions
 from text2sql_rl.records import GroupKind
-from text2sql_rl.rollout_log import LogRow, read_rollouts
+from text2sql_rl.report.logged import Row, named, read_part
 from text2sql_rl.runs import StageFolder
 
 T = TypeVar("T")
@@ -94,9 +94,9 @@ def example_groups(stage: StageFolder, texts: Mapping[str, str], most: int) -> l
     chosen = sorted({0, len(parts) // 2, len(parts) - 1})
     shares = [most // len(chosen) + (number < most % len(chosen)) for number in range(len(chosen))]
     return [
-        _example(group, texts)
+        as_example(group, texts)
         for index, share in zip(chosen, shares, strict=True)
-        for group in _pick(read_rollouts(parts[index]), share)
+        for group in _pick(read_part(parts[index]), share)
     ]
 
 
@@ -109,11 +109,8 @@ def heldout_failures(stage: StageFolder, most: int) -> list[Failure]:
     path = stage.path / "predictions.parquet"
     if not path.is_file():
         return []
-    try:
+    with named(path, "Delete the stage's folder and evaluate again."):
         rows = pq.read_table(path, columns=list(_PREDICTION_COLUMNS)).to_pylist()
-    except (OSError, pa.ArrowException) as error:
-        raise RunError(f"cannot be read ({str(error).splitlines()[0]})", file=path,
-                       fix="Delete the stage's folder and evaluate again.") from error  # fmt: skip
     wrong: dict[str, list[Failure]] = defaultdict(list)
     for row in rows:
         if row["sample"] == 0 and row["scored"] and not row["equivalent"]:
@@ -131,11 +128,8 @@ def heldout_failures(stage: StageFolder, most: int) -> list[Failure]:
     return _in_turn(wrong[cause] for cause in sorted(wrong))[:most]
 
 
-def _pick(rows: Sequence[LogRow], most: int) -> list[list[LogRow]]:
-    groups: dict[str, list[LogRow]] = defaultdict(list)
-    for row in rows:
-        groups[row.group_id].append(row)
-    by_kind = [[group for group in groups.values() if group[0].group_kind == kind] for kind in _KINDS]
+def _pick(groups: Sequence[list[Row]], most: int) -> list[list[Row]]:
+    by_kind = [[group for group in groups if group[0].group_kind == kind] for kind in _KINDS]
     # Two informative groups to one of each other kind.
     halves = (by_kind[0][::2], by_kind[0][1::2], *by_kind[1:])
     return _in_turn(halves)[:most]
@@ -145,9 +139,10 @@ def _in_turn(lists: Iterable[Sequence[T]]) -> list[T]:
     return [one for layer in zip_longest(*lists) for one in layer if one is not None]
 
 
-def _example(group: Sequence[LogRow], texts: Mapping[str, str]) -> Example:
+def as_example(group: Sequence[Row], texts: Mapping[str, str]) -> Example:
+    """A group as a reader sees it: the same candidate once."""
     first = group[0]
-    same: dict[str, list[LogRow]] = defaultdict(list)
+    same: dict[str, list[Row]] = defaultdict(list)
     for row in group:
         same[row.text if row.candidate is None else row.candidate].append(row)
     answers = [_answer(sql, rows) for sql, rows in same.items()]
@@ -159,12 +154,20 @@ def _example(group: Sequence[LogRow], texts: Mapping[str, str]) -> Example:
     )  # fmt: skip
 
 
-def _answer(sql: str, rows: Sequence[LogRow]) -> Answer:
+def _answer(sql: str, rows: Sequence[Row]) -> Answer:
     row = rows[0]
     reason = row.verdict_words or row.outcome_reason or row.no_candidate or row.unscored
-    parts = tuple(
-        f"{item['points']:+.3g} {item['name']}: {item['why']}" for item in json.loads(row.items) if item["points"]
-    )
     return Answer(
-        sql=sql, times=len(rows), total=row.total, advantage=row.advantage, cause=row.cause, reason=reason, parts=parts
+        sql=sql,
+        times=len(rows),
+        total=row.total,
+        advantage=row.advantage,
+        cause=row.cause,
+        reason=reason,
+        parts=_parts(row.items),
     )
+
+
+@cache
+def _parts(items: str) -> tuple[str, ...]:
+    return tuple(f"{item['points']:+.3g} {item['name']}: {item['why']}" for item in json.loads(items) if item["points"])

@@ -1,12 +1,14 @@
-"""The report as one HTML page: it needs no network and runs no script.
+"""The report as one HTML page: it needs no network and runs one script, its own.
 
 In: a run folder and the numbers of report.json. Out: the page's text. What models wrote is hostile: everything is
-escaped, control and direction characters are made visible, and the page's own policy forbids scripts and requests.
-Not here: numbers, charts' shapes.
+escaped, control and direction characters are made visible, and the page's own policy forbids requests and any script
+but the one whose hash it names. Not here: numbers, charts' shapes.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,14 @@ import jinja2
 from markupsafe import Markup
 
 from text2sql_rl.report import words
+from text2sql_rl.report.browser import browser
 from text2sql_rl.report.charts import Line, area_chart, bar_chart, line_chart
 from text2sql_rl.report.examples import Example, example_groups, heldout_failures, question_texts
 from text2sql_rl.report.tables import COMPARISON_WORDS, POLICY_WORDS
 from text2sql_rl.runs import RunFolder
 
-_GROUPS, _FAILURES, _RELATED_GROUPS = 50, 40, 6
+_FOLDER = Path(__file__).parent
+_GROUPS, _FAILURES, _RELATED_GROUPS = 12, 12, 6
 _KIND_WORDS = {
     "informative": "right and wrong",
     "all_correct": "all right",
@@ -37,7 +41,7 @@ def page(run: RunFolder, numbers: Mapping[str, Any]) -> str:
         RunError: a rollout or prediction file that should be shown is damaged.
     """
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader(_FOLDER),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_shown,
@@ -54,8 +58,13 @@ def page(run: RunFolder, numbers: Mapping[str, Any]) -> str:
     )
     texts = question_texts()
     last = next((source for source in ("grpo", "warmup", "sft") if run.source(f"evaluate_{source}").is_done()), "base")
+    script, browsed = (_FOLDER / "browser.js").read_text("utf-8"), browser(run, texts)
     return environment.get_template("page.html.j2").render(
         numbers=numbers,
+        script=Markup(script),
+        script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        browser=browsed,
+        browser_json=Markup(browsed.text),
         heldout=numbers["heldout"],
         policies=POLICY_WORDS,
         comparisons=COMPARISON_WORDS,
