@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -114,3 +116,11 @@ def test_hostile_text_in_the_log_cannot_steer_the_console(original: Path) -> Non
     assert "\x1b" not in shown.output
     assert "\u202e" not in shown.output
     assert "\\u{1b}" in shown.output
+
+
+def test_the_queries_of_the_guide_give_rows(original: Path) -> None:
+    page = (Path(__file__).resolve().parent.parent.parent / "docs" / "cli.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\$ text2sql-rl rollouts runs/demo (\".*?\")$", page, re.DOTALL | re.MULTILINE)
+    first, second = (shlex.split(words.replace("\\\n", " "))[0] for words in shown)
+    assert len(query(open_source(original).parts, first).rows) == 20
+    assert query(open_source(original).parts, second).columns == ("cause", "candidate", "times")
