@@ -17,6 +17,7 @@ from typing import Any
 from text2sql_rl.canaries import watch_over
 from text2sql_rl.config import RunConfig, ScratchPolicy
 from text2sql_rl.content import open_content
+from text2sql_rl.group import AGGREGATION_WORDS, AdvantageRule, describe
 from text2sql_rl.learn import difficulty as measuring
 from text2sql_rl.learn import grpo as group_training
 from text2sql_rl.learn.checkpoints import load, save_style
@@ -32,6 +33,7 @@ from text2sql_rl.learn.equipment import (
 from text2sql_rl.learn.material import asked, count_visits, shuffled, solved_pairs, training_order, vocabulary
 from text2sql_rl.learn.pairs import Pair, build_rows, unexpressed
 from text2sql_rl.learn.sft import Schedule, fine_tune
+from text2sql_rl.learn.signs import Signs
 from text2sql_rl.learn.watch import DevCheck
 from text2sql_rl.policy.hf import Policy, make_scratch
 from text2sql_rl.prompts import Style, make_style
@@ -148,10 +150,12 @@ def grpo(config: RunConfig, run: RunFolder) -> None:
         tasks = [group_training.Task(*by_id[q], style.prompt(*by_id[q], visit=visit)) for q, visit in visits]
         lineage = lineage_of(config, "grpo", before, judge, [by_id[name] for name in kept])
         watch = watch_over(tasks, judge, settings.canaries, stage)
+        signs = Signs(stage, settings.save_every)
 
         def log(step: int, groups: Sequence[Group]) -> None:
             write_groups(part_path(stage.path / "rollouts", step), groups, lineage, step=step)
             watch.after(step, sum(len(group.rollouts) for group in groups))
+            signs.after(step)
 
         result = group_training.train(
             policy,
@@ -168,7 +172,12 @@ def grpo(config: RunConfig, run: RunFolder) -> None:
             log_groups=log,
         )
     databases = sorted({task.question.database for task in tasks})
-    stage.finish({**result, **watch.result(), "questions": len(set(order)), "databases": databases})
+    words = {
+        "advantage": describe(AdvantageRule(settings.advantage.scale, settings.advantage.floor)),
+        "loss": AGGREGATION_WORDS,
+        "signs": signs.now(settings.steps),
+    }
+    stage.finish({**result, **watch.result(), **words, "questions": len(set(order)), "databases": databases})
 
 
 def _measure(

@@ -43,6 +43,7 @@ def grpo_numbers(run: RunFolder) -> dict[str, Any] | None:
     """Curves and shares of the stage grpo; None where it has measured nothing.
 
     Returns:
+        signs: what the stage itself found wrong, in sentences.
         reward, dev_accuracy, accuracy, mean_tokens, kl: [step, value] curves; empty where not measured.
         start, end: means over the first and last tenth of the steps: reward, accuracy, kinds, causes.
         kinds: group kind -> curve of its share of the step's groups.
@@ -60,6 +61,7 @@ def grpo_numbers(run: RunFolder) -> dict[str, Any] | None:
         "questions": result.get("questions"),
         "best_step": result.get("best_step"),
         "best_dev_accuracy": result.get("dev_accuracy"),
+        "signs": result.get("signs", []),
         "reward": curve(steps, "reward"),
         "dev_accuracy": [*_dev_at_start(run, rows), *curve(rows, "dev_accuracy")],
         "accuracy": curve(steps, "accuracy"),

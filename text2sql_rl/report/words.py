@@ -140,6 +140,7 @@ def _fairness(numbers: Numbers) -> Iterator[str]:
 def _training(grpo: Numbers | None) -> Iterator[str]:
     if not grpo:
         return
+    yield from grpo.get("signs", ())
     rise = (grpo["end"]["reward"] or 0.0) - (grpo["start"]["reward"] or 0.0)
     dev = [value for _, value in grpo["dev_accuracy"]]
     if len(dev) > 1 and rise > _MOVED and dev[-1] < dev[0] - _MOVED:
