@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.conftest import REPOSITORY
 from text2sql_rl.cli import app
 from text2sql_rl.errors import ConfigError
 
@@ -37,7 +38,18 @@ def test_a_bad_rule_is_code_1_and_json() -> None:
 
 
 def test_the_search_adds_what_it_found(tmp_path: Path) -> None:
-    words = ["--families", "state-abuse", "--fuzz", "20", "--data", "dev", "--finds", str(tmp_path), "--seed", "9"]
+    first = (REPOSITORY / "data" / "dev" / "dev.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    (tmp_path / "one.jsonl").write_text(first)
+    words = [
+        "--families",
+        "state-abuse",
+        "--fuzz",
+        "20",
+        "--data",
+        str(tmp_path / "one.jsonl"),
+        "--finds",
+        str(tmp_path),
+    ]
     code, text = run("executes-only-v1", *words, "--json")
     assert code == 1
     found = json.loads(text)["search"]
