@@ -22,7 +22,7 @@ from text2sql_rl.errors import RunError
 from text2sql_rl.rollout_log import open_rollouts
 
 TABLE = "rollouts"
-_CLOSED = {
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
