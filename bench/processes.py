@@ -14,9 +14,10 @@ _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Sums over a tree of processes."""
+    """Sums over a tree of processes; `top_kb` is the resident memory of the uppermost alone."""
 
     rss_kb: int
+    top_kb: int
     files: int
     threads: int
     processes: int
@@ -36,14 +37,15 @@ def tree(pid: int | None = None) -> list[int]:
 
 def held(pid: int | None = None) -> Held:
     """What the tree holds now."""
-    rss = files = threads = 0
+    rss = top = files = threads = 0
     pids = tree(pid)
     for one in pids:
         folder = Path(f"/proc/{one}")
         try:
-            rss += int((folder / "statm").read_text().split()[1]) * _PAGE_KB
+            own = int((folder / "statm").read_text().split()[1]) * _PAGE_KB
+            rss, top = rss + own, own if one == pids[0] else top
             files += len(list((folder / "fd").iterdir()))
             threads += len(list((folder / "task").iterdir()))
         except OSError:
             continue
-    return Held(rss, files, threads, len(pids))
+    return Held(rss, top, files, threads, len(pids))

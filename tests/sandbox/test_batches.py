@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import subprocess
 import sys
 import threading
@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from tests.sandbox.conftest import build
 from text2sql_rl.records import Execution, Instance, Outcome
 from text2sql_rl.sandbox import Job, Limits, Sandbox
+from text2sql_rl.sandbox import worker as worker_module
+from text2sql_rl.sandbox.limits import ALL_GUARDS, DEFAULT_LIMITS
 from text2sql_rl.sandbox.process import Process
 
 HONEST = [
@@ -93,15 +95,17 @@ def test_no_jobs_no_executions(sandbox: Sandbox) -> None:
     assert sandbox.run([]) == ()
 
 
-def test_more_instances_than_a_worker_keeps_open(tmp_path: Path) -> None:
-    kinds = [build(tmp_path / f"kind{n}.duckdb", f"CREATE TABLE t AS SELECT {n} AS n").path for n in range(2)]
-    paths = [tmp_path / f"d{n}.duckdb" for n in range(26)]
-    for n, path in enumerate(paths):
-        shutil.copy(kinds[n % 2], path)
-    jobs = [Job(Instance(database="d", index=0, path=path, sha256=""), "FROM t") for path in paths]
-    with Sandbox() as box:
-        for _ in range(2):
-            assert [execution.rows for execution in box.run(jobs)] == [((n % 2,),) for n in range(26)]
+def test_more_instances_than_a_worker_keeps_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "_OPEN_INSTANCES", 2)
+    paths = [str(build(tmp_path / f"d{n}.duckdb", f"CREATE TABLE t AS SELECT {n} AS n").path) for n in range(3)]
+    with Path(os.devnull).open("wb") as sink:
+        worker = worker_module.Worker(DEFAULT_LIMITS, ALL_GUARDS, sink.fileno())
+        for n in (0, 1, 0, 2, 1, 0, 1):
+            opened = worker._instance(paths[n], "")
+            assert opened.connection.execute("FROM t").fetchall() == [(n,)]
+        assert list(worker._open) == [paths[0], paths[1]]
+        for _, opened in worker._open.values():
+            opened.connection.close()
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")

@@ -15,6 +15,7 @@ import pytest
 from tests.sandbox.conftest import build
 from text2sql_rl.records import Instance, Outcome
 from text2sql_rl.sandbox import Job, Limits, Sandbox, wire
+from text2sql_rl.sandbox import batch as batch_module
 from text2sql_rl.sandbox import process as process_module
 from text2sql_rl.sandbox.process import Process
 
@@ -100,6 +101,18 @@ def test_an_idle_worker_that_died_is_replaced(instance: Instance) -> None:
         box.run([Job(instance, COUNT)])
         os.kill(worker(box).pid, signal.SIGKILL)
         assert box.run([Job(instance, COUNT)])[0].rows == ((4,),)
+
+
+def test_an_old_worker_is_replaced_between_jobs(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_module, "_LIFETIME", 3)
+    pids = []
+    with Sandbox() as box:
+        for turn in range(3):
+            found = box.run([Job(instance, f"{COUNT} WHERE id > {turn - bound}") for bound in (5, 6)])
+            assert [execution.rows for execution in found] == [((4,),)] * 2
+            pids.append(worker(box).pid)
+    assert pids[0] == pids[1] != pids[2]
+    assert gone(pids[0])
 
 
 LIES = [

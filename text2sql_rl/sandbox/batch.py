@@ -30,6 +30,9 @@ from text2sql_rl.sandbox.process import Process, Workers
 
 _WINDOW = 4
 _FAILED_STARTS = 3
+# Parent and workers were seen to grow by 0.9 kB a statement, where checking and comparing alone do not grow. Whatever a
+# worker keeps, its end gives back; a new one takes about a second of processor time, so many statements half a minute.
+_LIFETIME = 20_000
 
 
 class Batch:
@@ -95,9 +98,10 @@ class Batch:
     # ---- feeding -------------------------------------------------------------------------------------------
 
     def _ready(self, slot: int) -> Process | None:
-        """The worker of this slot, started anew where it is missing or may not read a folder it needs."""
+        """The worker of this slot, started anew where it is missing, old, or may not read a folder it needs."""
         process = self._workers.slots[slot]
-        if process is not None and process.begun and not process.jobs and process.folders < self._workers.folders:
+        idle = process is not None and process.begun and not process.jobs
+        if process is not None and idle and (process.done >= _LIFETIME or process.folders < self._workers.folders):
             process.kill()
             process = None
         if process is None:
