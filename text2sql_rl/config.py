@@ -133,7 +133,9 @@ class Grpo(_Part):
     questions_per_step: int = Field(ge=1, description="Groups in one optimiser step.")
     generations: int = Field(ge=2, description="G: candidates a question.")
     steps_per_generation: int = Field(1, ge=1, description="Steps on one sampled block. Rises: faster, staler.")
-    learning_rate: float = Field(gt=0, description="Peak of AdamW. Rises: faster, then unstable.")
+    learning_rate: float = Field(
+        gt=0, description="Peak; of Muon for a scratch policy, of AdamW otherwise. Rises: faster, then unstable."
+    )
     beta: float = Field(0.0, ge=0, description="Weight of the KL penalty to the start. Rises: stays closer.")
     advantage: Advantage
     save_every: int = Field(ge=1, description="Steps between checkpoints; a killed run loses at most these.")
