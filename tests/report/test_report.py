@@ -186,10 +186,13 @@ def test_the_page_holds_every_part(run: RunFolder) -> None:
     page = (run.path / "report.html").read_text()
     for heading in ("Held-out accuracy", "handwritten", "Training", "What still fails", "Groups, one by one",
                     "12 groups from GRPO to begin with",
-                    "12 wrong held-out answers of GRPO", "Cost", "Where the numbers come from"):  # fmt: skip
+                    "12 wrong held-out answers of GRPO", "What was rewarded", "Cost",
+                    "Where the numbers come from, and how to make them again"):  # fmt: skip
         assert heading in page
     assert page.index("are few; at least 600") < page.index("On 100 questions") < page.index("Held-out accuracy")
-    assert page.count('class="chart"') == 6
+    # Held-out accuracy; reward, dev, kinds, causes, tokens, dev while fine-tuning, pass rates.
+    assert page.count('class="chart"') == 8
+    assert page.count('class="band"') == 1  # 1 of 2 is the one share between 0 and 1
 
 
 def test_text_is_made_visible() -> None:

@@ -109,6 +109,13 @@ def evaluate(
 def report(
     where: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, e.g. runs/demo, or its config.")],
     overrides: Overrides = None,
+    redteam: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What `text2sql-rl redteam RULE --out FILE` wrote, for the page; else RUN/redteam.json, where it is.",
+        ),
+    ] = None,
 ) -> None:
     """Write report.json and report.html of a run from its logs, and print the table."""
     if not where.exists():
@@ -119,7 +126,10 @@ def report(
 
         folder = RunFolder(where)
         folder.read()
-        write_report(folder)
+        write_report(folder, redteam)
+    elif redteam is not None:
+        raise RunError("is a config, and --redteam is for a run folder", file=where, field="--redteam",
+                       fix="Give the run folder, e.g. runs/demo.")  # fmt: skip
     else:
         folder = _run_stage("report", where, overrides)
     _show_report(folder)

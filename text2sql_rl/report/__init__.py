@@ -6,6 +6,8 @@ can be written again at any time. Not here: measuring or judging anything.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.console import Group
 
 from text2sql_rl.report.numbers import is_complete, run_numbers
@@ -16,8 +18,12 @@ from text2sql_rl.runs import RunFolder, write_json, write_text
 __all__ = ["report_tables", "run_numbers", "write_report"]
 
 
-def write_report(run: RunFolder) -> None:
+def write_report(run: RunFolder, redteam: Path | None = None) -> None:
     """Write report.json and report.html; when the run is complete, its stage `report` is done then.
+
+    Args:
+        run: the run folder.
+        redteam: what `text2sql-rl redteam RULE --out FILE` wrote; the run folder's redteam.json where none is given.
 
     Raises:
         RunError: this is no run folder, nothing was evaluated yet, a file is damaged, or the disk refuses.
@@ -28,7 +34,7 @@ def write_report(run: RunFolder) -> None:
     if ends_the_run:
         stage.start()
     write_json(run.path / "report.json", numbers)
-    write_text(run.path / "report.html", page(run, numbers))
+    write_text(run.path / "report.html", page(run, numbers, redteam))
     if ends_the_run:
         stage.finish({"summary": numbers["answer"], "warnings": numbers["warnings"]})
 

@@ -2,7 +2,7 @@
 // What models and databases wrote reaches the page as text nodes only, never as markup.
 "use strict";
 (() => {
-  const PAGE = 40; // rows that are made at once
+  const PAGE = 20; // rows that are made at once
   const PAUSE_MS = 120; // of typing, before the list is made again
   const KEYWORDS = new Set(
     ("all and any array as asc between by case cast cross cube date desc distinct else end escape except exists extract " +

@@ -27,6 +27,16 @@ class Line:
     points: Sequence[Sequence[float]]
 
 
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A named share in [0, 1] with the ends of its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
 def line_chart(title: str, lines: Sequence[Line], x_label: str, *, share: bool = False) -> Markup:
     """Curves over a common axis.
 
@@ -58,7 +68,14 @@ def line_chart(title: str, lines: Sequence[Line], x_label: str, *, share: bool =
     return _figure(title, parts, [line.name for line in lines])
 
 
-def bar_chart(title: str, series: Mapping[str, Sequence[float]], labels: Sequence[str], x_label: str) -> Markup:
+def bar_chart(
+    title: str,
+    series: Mapping[str, Sequence[float]],
+    labels: Sequence[str],
+    x_label: str,
+    *,
+    band: Sequence[int] = (),
+) -> Markup:
     """Bars side by side: one cluster a label, one bar a series.
 
     Args:
@@ -66,6 +83,7 @@ def bar_chart(title: str, series: Mapping[str, Sequence[float]], labels: Sequenc
         series: name -> one value a label.
         labels: names of the clusters.
         x_label: name of the x axis.
+        band: clusters that are shaded, by number.
     """
     values = [value for bars in series.values() for value in bars]
     if not values:
@@ -74,6 +92,9 @@ def bar_chart(title: str, series: Mapping[str, Sequence[float]], labels: Sequenc
     slot = _INNER_WIDTH / len(labels)
     width = slot * 0.8 / len(series)
     parts = [_axes(0.0, high, None, None, x_label, False)]
+    for index in band:
+        parts.append(Markup('<rect class="band" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>').format(
+            _LEFT + index * slot, _TOP, slot, _INNER_HEIGHT))  # fmt: skip
     for number, (name, bars) in enumerate(series.items()):
         for index, value in enumerate(bars):
             height = value / high * _INNER_HEIGHT
@@ -108,6 +129,33 @@ def area_chart(title: str, layers: Sequence[Line], x_label: str) -> Markup:
     return _figure(title, parts, [layer.name for layer in layers])
 
 
+def interval_chart(title: str, rows: Sequence[Interval]) -> Markup:
+    """Shares from 0 to 100 %, one a line from the top, each with its interval."""
+    if not rows:
+        return Markup("")
+    left, line, top = 165, 28, 8
+    inner, bottom = _WIDTH - left - 60, top + line * len(rows)
+    parts = []
+    for number in range(5):
+        x = left + inner * number / 4
+        grid = Markup('<line class="g" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"/>')
+        parts += [grid.format(x, x, top, bottom), _text(x, bottom + 16, f"{number / 4:.0%}", "middle")]
+    for number, row in enumerate(rows):
+        y = top + line * (number + 0.5)
+        low, at, high = (left + inner * share for share in (row.low, row.value, row.high))
+        colour = number % _COLOURS
+        tip = f"{row.name}: {row.value:.1%}, {row.low:.1%} to {row.high:.1%}"
+        parts.append(Markup('<line class="l c{}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>').format(
+            colour, low, high, y, y))  # fmt: skip
+        parts.append(Markup('<circle class="p c{}" cx="{:.1f}" cy="{:.1f}" r="5"><title>{}</title></circle>').format(
+            colour, at, y, tip))  # fmt: skip
+        parts += [
+            _text(left - 8, y + 4, row.name, "end"),
+            _text(max(high, at) + 10, y + 4, f"{row.value:.1%}", "start"),
+        ]
+    return _figure(title, parts, [], bottom + 24)
+
+
 def _round_range(low: float, high: float) -> tuple[float, float]:
     """The range widened to round numbers, so that ticks are readable."""
     if high <= low:
@@ -138,7 +186,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> Markup:
     return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, text)
 
 
-def _figure(title: str, parts: Sequence[Markup], names: Sequence[str]) -> Markup:
+def _figure(title: str, parts: Sequence[Markup], names: Sequence[str], height: int = _HEIGHT) -> Markup:
     keys = Markup("").join(
         Markup('<span class="key"><svg class="swatch" viewBox="0 0 18 8" aria-hidden="true">'
                '<line class="l c{} d{}" x1="0" x2="18" y1="4" y2="4"/></svg>{}</span>').format(
@@ -146,6 +194,6 @@ def _figure(title: str, parts: Sequence[Markup], names: Sequence[str]) -> Markup
         for number, name in enumerate(names)
     )  # fmt: skip
     drawing = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        _WIDTH, _HEIGHT, title, Markup("").join(parts)
+        _WIDTH, height, title, Markup("").join(parts)
     )
     return Markup("<figure><figcaption>{}</figcaption>{}<div>{}</div></figure>").format(escape(title), drawing, keys)

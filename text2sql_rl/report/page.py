@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,27 +20,27 @@ from markupsafe import Markup
 
 from text2sql_rl.report import words
 from text2sql_rl.report.browser import browser
-from text2sql_rl.report.charts import Line, area_chart, bar_chart, line_chart
 from text2sql_rl.report.examples import Example, example_groups, heldout_failures, question_texts
+from text2sql_rl.report.figures import KIND_WORDS, figures, heldout_figure
+from text2sql_rl.report.redteam import read_redteam
+from text2sql_rl.report.rule import rule_in_words
 from text2sql_rl.report.tables import COMPARISON_WORDS, POLICY_WORDS
 from text2sql_rl.runs import RunFolder
 
 _FOLDER = Path(__file__).parent
 _GROUPS, _FAILURES, _RELATED_GROUPS = 12, 12, 6
-_KIND_WORDS = {
-    "informative": "right and wrong",
-    "all_correct": "all right",
-    "all_wrong": "all wrong",
-    "low_spread": "too little spread",
-    "unscored": "unscored",
-}
 
 
-def page(run: RunFolder, numbers: Mapping[str, Any]) -> str:
+def page(run: RunFolder, numbers: Mapping[str, Any], redteam: Path | None = None) -> str:
     """The page's text.
 
+    Args:
+        run: the run folder.
+        numbers: of report.json.
+        redteam: what `text2sql-rl redteam RULE --out FILE` wrote; the run folder's redteam.json where none is given.
+
     Raises:
-        RunError: a rollout or prediction file that should be shown is damaged.
+        RunError: a rollout or prediction file, or the red team's, is damaged or missing.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
@@ -68,68 +70,36 @@ def page(run: RunFolder, numbers: Mapping[str, Any]) -> str:
         heldout=numbers["heldout"],
         policies=POLICY_WORDS,
         comparisons=COMPARISON_WORDS,
-        kinds=_KIND_WORDS,
-        charts=_charts(numbers),
+        kinds=KIND_WORDS,
+        heldout_chart=heldout_figure(numbers["heldout"]),
+        charts=figures(numbers, run.stage("grpo").metrics()),
         parts=_parts(numbers["heldout"]),
         groups=example_groups(run.stage("grpo"), texts, _GROUPS),
         failures=heldout_failures(run.source(f"evaluate_{last}"), _FAILURES),
         failing=POLICY_WORDS[last],
         related_groups=_related_groups(run, numbers["related"], texts),
+        rule=rule_in_words(numbers["rule"], (numbers["lineage"]["environment"] or {}).get("rule_sha256")),
+        redteam=read_redteam(redteam or run.path / "redteam.json", given=redteam is not None),
+        commands=commands(numbers["lineage"], run.path),
+        run_path=f"{run.path.parent.name}/{run.name}",
+        config=json.dumps(run.read()["config"], indent=2),
     )
+
+
+def commands(lineage: Mapping[str, Any], run: Path) -> list[str]:
+    """What to type to make the run again from nothing: the code, the run, the page."""
+    git = lineage["git"]
+    return [
+        *([f"git checkout {git['commit']}"] if git else []),
+        f"pip install -c constraints.txt -e '.[train]'  # Python {lineage['versions'].get('python', '')}".rstrip(),
+        lineage["command"],
+        f"text2sql-rl report {shlex.quote(f'{run.parent.name}/{run.name}')}",
+    ]
 
 
 def _shown(value: Any) -> Any:
     """Every text that reaches the page, whatever its source; charts are markup already."""
     return words.visible(value) if type(value) is str else value
-
-
-def _charts(numbers: Mapping[str, Any]) -> dict[str, Markup]:
-    grpo = numbers["grpo"] or {}
-    related = [(one["run"], one["rule"], one["grpo"]) for one in numbers["related"]]
-    own = f"{numbers['run']} ({numbers['rule']})"
-    curves = [(own, grpo), *((f"{name} ({rule})", other) for name, rule, other in related)]
-    return {
-        "reward": line_chart(
-            "Mean reward of the sampled candidates", [Line(name, one.get("reward", [])) for name, one in curves],
-            "GRPO step",
-        ),
-        "dev": line_chart(
-            "Greedy accuracy on dev", [Line(name, one.get("dev_accuracy", [])) for name, one in curves],
-            "GRPO step", share=True,
-        ),
-        "kinds": area_chart(
-            "What the groups were", [Line(_KIND_WORDS[kind], points) for kind, points in grpo.get("kinds", {}).items()],
-            "GRPO step",
-        ),
-        "tokens": line_chart("Tokens of a candidate", [Line(own, grpo.get("mean_tokens", []))], "GRPO step"),
-        "supervised": line_chart(
-            "Greedy accuracy on dev while fine-tuning",
-            [Line(words_, (numbers[name] or {}).get("dev_accuracy", []))
-             for name, words_ in (("sft", "SFT"), ("control", "control"), ("warmup", "warm-up"))],
-            "step of the stage", share=True,
-        ),
-        "pass_rates": _histogram(numbers["difficulty"]),
-    }  # fmt: skip
-
-
-def _histogram(difficulty: Mapping[str, Any]) -> Markup:
-    series = {
-        shown: difficulty[when]["histogram"]
-        for when, shown in (("before_warmup", "before the warm-up"), ("after_warmup", "after the warm-up"))
-        if difficulty[when] and difficulty[when].get("histogram")
-    }
-    if not series:
-        return Markup("")
-    samples = len(next(iter(series.values()))) - 1
-    kept = [number for number in range(samples + 1) if difficulty["low"] < number / samples < difficulty["high"]]
-    labels = [f"[{number}]" if number in kept else str(number) for number in range(samples + 1)]
-    same = {name: bars for name, bars in series.items() if len(bars) == samples + 1}
-    return bar_chart(
-        "Questions by how many of their completions match; [kept] by the filter",
-        same,
-        labels,
-        f"matching, of {samples}",
-    )
 
 
 def _parts(heldout: Mapping[str, Any]) -> list[dict[str, Any]]:
