@@ -48,13 +48,15 @@ def overview(log: StageLog, lines: Sequence[Line], chosen: Sequence[Line]) -> Re
     """The kinds of all `lines`, and the `chosen` of them in a table."""
     kinds, causes = Counter(line.kind for line in lines), Counter(line.cause for line in lines if line.cause)
     why = f" ({_counted(causes)})" if causes else ""
-    told = ", ".join(f"{kinds[one]:,} {_KINDS[one]}{why * (one is GroupKind.ALL_WRONG)}" for one in GroupKind)
+    told = ", ".join(
+        f"{kinds[one]:,} {_KINDS[one]}{why * (one is GroupKind.ALL_WRONG)}" for one in GroupKind if kinds[one]
+    )
     steps = sorted({line.step for line in lines})
     where = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
-    columns = ("step", "group", "right", "mean reward", "spread", "question", "what it tells")
+    columns = ("step", "group", "right", "mean", "spread", "question", "what it tells")
     rows = [
         (line.step, line.number, f"{line.right} of {line.scored}", round(line.mean, 3), round(line.spread, 3),
-         f"{line.question_id} ({line.database})", tells(line) or "all right")
+         line.question_id, tells(line) or "all right")
         for line in chosen
     ]  # fmt: skip
     parts: list[RenderableType] = [
