@@ -17,7 +17,7 @@ from tests.learn.tiny import make_rollout
 from text2sql_rl.config import RunConfig
 from text2sql_rl.content import Content
 from text2sql_rl.errors import ConfigError, DataError, LeakError
-from text2sql_rl.group import AdvantageRule, make_group
+from text2sql_rl.group import AdvantageRule, describe, make_group
 from text2sql_rl.learn import material, stages
 from text2sql_rl.learn.checkpoints import load
 from text2sql_rl.policy.hf import Policy
@@ -177,6 +177,14 @@ def test_every_stage_of_the_chain_is_done(chain: tuple[RunConfig, RunFolder]) ->
     for name in ("sft", "warmup", "grpo", "control"):
         assert 0.0 <= results[name]["dev_accuracy"] <= 1.0
         assert load(run.stage(name).path / "checkpoint", "float32")[1].name == "slot"
+
+
+def test_grpos_result_says_in_words_what_was_declared_and_what_looks_wrong(chain: tuple[RunConfig, RunFolder]) -> None:
+    config, run = chain
+    result = run.stage("grpo").result()
+    assert result["advantage"] == describe(AdvantageRule(config.grpo.advantage.scale, config.grpo.advantage.floor))
+    assert "every token counts the same" in result["loss"]
+    assert all(isinstance(sign, str) for sign in result["signs"])
 
 
 def test_canaries_are_judged_beside_the_policy_and_leave_no_rollout(chain: tuple[RunConfig, RunFolder]) -> None:
