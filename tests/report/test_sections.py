@@ -96,7 +96,9 @@ def test_families_are_counted(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("change", [{"version": 2}, {"payouts": [{}]}, {"scale": None}])
+@pytest.mark.parametrize(
+    "change", [{"version": 2}, {"payouts": [{}]}, {"scale": None}, {"scale": {"failed": "x", "right": 1}}]
+)
 def test_a_file_that_is_no_findings_is_named(run: RunFolder, change: dict[str, Any]) -> None:
     findings(run.path / "redteam.json", **change)
     with pytest.raises(RunError, match=re.escape("redteam.json")):

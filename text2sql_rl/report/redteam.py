@@ -58,13 +58,13 @@ def read_redteam(path: Path, *, given: bool) -> Redteam | None:
         return Redteam(
             reward=content["reward"],
             sha256=content["sha256"],
-            failed=content["scale"]["failed"],
-            right=content["scale"]["right"],
-            levels=tuple(content["failed_levels"]),
+            failed=float(content["scale"]["failed"]),
+            right=float(content["scale"]["right"]),
+            levels=tuple(map(str, content["failed_levels"])),
             families=_families(content["payouts"]),
         )
-    except (KeyError, TypeError) as error:
-        raise RunError(f"lacks something: {error}", file=path, field="payouts", fix=_FIX) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"lacks or garbles something: {error}", file=path, field="payouts", fix=_FIX) from error
 
 
 def _families(payouts: Sequence[Mapping[str, Any]]) -> tuple[Family, ...]:
@@ -73,10 +73,10 @@ def _families(payouts: Sequence[Mapping[str, Any]]) -> tuple[Family, ...]:
         found[one["family"]].append(one)
     return tuple(
         Family(
-            name=name,
+            name=str(name),
             attacks=len({one["attack"] for one in own}),
             payouts=len(own),
-            most=max((one["reward"] for one in own if one["reward"] is not None), default=None),
+            most=max((float(one["reward"]) for one in own if one["reward"] is not None), default=None),
             overpaid=sum(bool(one["overpaid"]) for one in own),
         )
         for name, own in found.items()
