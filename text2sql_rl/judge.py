@@ -144,9 +144,7 @@ class Judge:
             "parser": f"sqlglot {version('sqlglot')}",
         }
 
-    def prepare(
-        self, items: Sequence[tuple[Question, Database]], *, every_instance: bool = False
-    ) -> dict[str, Gold]:
+    def prepare(self, items: Sequence[tuple[Question, Database]], *, every_instance: bool = False) -> dict[str, Gold]:
         """Prepare golds; a gold that was prepared before is not run again.
 
         Args:

@@ -115,7 +115,7 @@ def plain_rows(connection: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[An
 
 
 @pytest.mark.skipif(not spider_dev.SPIDER.is_dir(), reason="the shared Spider data is not here")
-def test_every_fifth_spider_prediction_gets_the_same_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_tenth_spider_prediction_gets_the_same_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Engine, loader of rows and rule are apart from the package's own: plain connections, no sandbox, no cache."""
     from text2sql_rl.content import open_content
     from text2sql_rl.evaluate.guard import HeldOut
@@ -125,7 +125,7 @@ def test_every_fifth_spider_prediction_gets_the_same_marks(tmp_path: Path, monke
     from text2sql_rl.scoring import load_rule
 
     root, out = tmp_path / "root", tmp_path / "out"
-    records = {one["id"]: one for one in spider_dev.build(root, every=5)}
+    records = {one["id"]: one for one in spider_dev.build(root, every=10)}
     monkeypatch.setenv("TEXT2SQL_ROOT", str(root))
     monkeypatch.setenv("TEXT2SQL_CACHE", str(tmp_path / "cache"))
     content = open_content()
@@ -133,7 +133,7 @@ def test_every_fifth_spider_prediction_gets_the_same_marks(tmp_path: Path, monke
     source = FileSource(root / "predictions.jsonl", questions)
     judging = Settings(rule=load_rule("binary-v1"), limits=Limits(timeout_s=20.0), instances=Instances.NONE)
     found = score(content.pairs(questions), source, out, judging, HeldOut(), lambda *told: None)
-    assert found["roles"]["spider"]["questions"] == len(records) == 206
+    assert found["roles"]["spider"]["questions"] == len(records) == 103
     opened: dict[str, duckdb.DuckDBPyConnection] = {}
     compared: Counter[tuple[bool, bool]] = Counter()
     for row in read_rows(out / "predictions.parquet"):
@@ -148,7 +148,7 @@ def test_every_fifth_spider_prediction_gets_the_same_marks(tmp_path: Path, monke
         by_suite = gold is not None and own is not None and second_suite(gold, own, ordered)
         assert (row["set_match"], row["suite_match"]) == (by_set, by_suite), one
         compared[by_set, by_suite] += 1
-    assert all(compared[both] > 5 for both in itertools.product((True, False), repeat=2)), compared
+    assert all(compared[both] > 2 for both in itertools.product((True, False), repeat=2)), compared
 
 
 def test_the_listed_disagreements_are_all_explained() -> None:

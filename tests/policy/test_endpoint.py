@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -213,11 +214,11 @@ def test_nobody_there() -> None:
 
 def test_ready_answers_come_before_the_failure(server: Server) -> None:
     server.answer = lambda number, body: spoken("x") if body["messages"][0]["content"] != "ask 3" else (400, {}, b"")
-    got = []
     one = Endpoint(EndpointSettings(url=server.url, model="m", concurrency=1))
+    answers = one.answers(prompts(6), Plain(), samples=1, temperature=0.0, seed=0)
+    got = [at for at, _ in itertools.islice(answers, 3)]
     with pytest.raises(PolicyError, match="HTTP 400"):
-        for at, _ in one.answers(prompts(6), Plain(), samples=1, temperature=0.0, seed=0):
-            got.append(at)
+        next(answers)
     assert got == [0, 1, 2]
 
 
