@@ -16,6 +16,7 @@ from rich.console import Console
 from tests.report import fake_run
 from tests.report.fake_run import HOSTILE, RIGHT
 from tests.report.html_tags import Tags
+from tests.run_config import CONTENT
 from text2sql_rl.errors import RunError
 from text2sql_rl.report import report_tables, run_numbers, write_report
 from text2sql_rl.report.charts import Line, area_chart, bar_chart, line_chart
@@ -76,7 +77,7 @@ def test_training_numbers(run: RunFolder) -> None:
 
 def test_counts_and_logged_shares_are_read_as_well(tmp_path: Path, content: Path) -> None:
     run = RunFolder(tmp_path / "runs" / "other", min_free_gb=0.0)
-    run.create_or_open({**fake_run.CONTENT, "name": "other", "parent": None})
+    run.create_or_open({**CONTENT, "name": "other", "parent": None})
     fake_run.evaluate(run, "grpo", 50)
     run.stage("grpo").append_metrics(
         {"step": 1, "reward": 0.1, "kinds": {"informative": 3, "all_correct": 1}, "reward_share": 0.2, "mean_tokens": 9}
@@ -140,7 +141,7 @@ def test_runs_beside_it(run: RunFolder, tmp_path: Path) -> None:
     second = RunFolder(tmp_path / "runs" / "second", min_free_gb=0.0)
     second.create_or_open({**run.read()["config"], "name": "second", "seed": 2})
     fake_run.evaluate(second, "grpo", 80)
-    lesson = {**fake_run.CONTENT, "name": "lesson", "parent": "demo", "judge": {"rule": "executes-only"}}
+    lesson = {**CONTENT, "name": "lesson", "parent": "demo", "judge": {"rule": "executes-only"}}
     other = RunFolder(tmp_path / "runs" / "lesson", min_free_gb=0.0)
     other.create_or_open(lesson)
     fake_run.train_grpo(other, lambda step: 0.5 + step / 40, lambda step: 0.8 - step / 50)
@@ -245,7 +246,7 @@ def test_a_p_value_reads_like_one(p: float) -> None:
 
 def test_nothing_evaluated_is_an_error(tmp_path: Path, content: Path) -> None:
     run = RunFolder(tmp_path / "runs" / "new", min_free_gb=0.0)
-    run.create_or_open({**fake_run.CONTENT, "name": "new", "parent": None})
+    run.create_or_open({**CONTENT, "name": "new", "parent": None})
     with pytest.raises(RunError, match="no stage has been evaluated yet"):
         write_report(run)
     assert not (run.path / "report.json").exists()
@@ -278,7 +279,7 @@ def test_a_finished_run_is_done_once_and_can_be_reported_again(run: RunFolder) -
 
 def test_stages_that_the_config_leaves_out_are_not_missed(tmp_path: Path, content: Path) -> None:
     run = RunFolder(tmp_path / "runs" / "plain", min_free_gb=0.0)
-    run.create_or_open({**fake_run.CONTENT, "name": "plain", "parent": None, "warmup": None, "control": None})
+    run.create_or_open({**CONTENT, "name": "plain", "parent": None, "warmup": None, "control": None})
     for source in ("base", "sft", "grpo"):
         fake_run.evaluate(run, source, RIGHT[source])
     write_report(run)

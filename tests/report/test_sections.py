@@ -12,6 +12,7 @@ import pytest
 
 from tests.report import fake_run
 from tests.report.html_tags import Tags
+from tests.run_config import CONTENT
 from text2sql_rl.errors import RunError
 from text2sql_rl.report import run_numbers, write_report
 from text2sql_rl.report.charts import Interval, interval_chart
@@ -183,6 +184,6 @@ def test_a_page_of_a_run_with_missing_stages(run: RunFolder) -> None:
 
 def test_a_page_of_a_run_with_nothing_but_an_evaluated_base(tmp_path: Path, content: Path) -> None:
     run = RunFolder(tmp_path / "runs" / "bare", min_free_gb=0.0)
-    run.create_or_open({**fake_run.CONTENT, "name": "bare", "parent": None})
+    run.create_or_open({**CONTENT, "name": "bare", "parent": None})
     fake_run.evaluate(run, "base", 3)
     assert "greedy answers are right as follows: untrained base 3.0 %" in text_of(run)
