@@ -53,7 +53,7 @@ def act(name: str, config: RunConfig, run: RunFolder) -> None:
     stage.finish({"summary": f"threads {os.environ['OMP_NUM_THREADS']}"})
 
 
-def write_report(run: RunFolder) -> None:
+def write_report(run: RunFolder, findings: object = None) -> None:
     note(run, "+report")
     stage = run.stage("report")
     if not stage.is_done():

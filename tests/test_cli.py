@@ -100,7 +100,7 @@ def test_version_and_help_answer(call: Call) -> None:
 
 def test_a_whole_run_prints_its_stages_and_its_table(fake: Call, tmp_path: Path) -> None:
     path = write_config(tmp_path)
-    for stage in ("base", "sft", "difficulty", "warmup", "control"):
+    for stage in ("base", "golds", "sft", "difficulty", "warmup", "control"):
         done = fake(stage, str(path))
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(f"{stage} done: ")
