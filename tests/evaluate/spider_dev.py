@@ -2,8 +2,8 @@
 
 In: the folder `spider/` of the shared data. Out: a content root with its 20 databases as DuckDB files, a question file
 of the 1,026 questions that have a DuckDB gold, and a prediction for each, of a known kind.
-`python -m tests.evaluate.spider_dev ROOT` makes the root, scores it on the real rows, writes the list of disagreements
-beside this file and prints the table of docs/evaluation.md.
+`python -m tests.evaluate.spider_dev ROOT` makes the root, scores it on shared instances, writes the list of
+disagreements beside this file and prints the table of docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from text2sql_rl.content import open_content
 from text2sql_rl.evaluate.guard import HeldOut
 from text2sql_rl.evaluate.predictions import read_rows
 from text2sql_rl.evaluate.results import read_results
-from text2sql_rl.evaluate.score import Instances, Settings, score
+from text2sql_rl.evaluate.score import Settings, score
 from text2sql_rl.evaluate.sources import FileSource
 from text2sql_rl.sandbox import Limits
 from text2sql_rl.scoring import load_rule
@@ -250,6 +250,7 @@ def _write(path: Path, records: list[dict[str, str]]) -> None:
 
 # ---- who is right where the rules disagree ---------------------------------------------------------------------
 
+_OTHER_ROWS = "right on the real rows only"
 LISTED_COLUMNS = ("id", "prediction", "headline", "bird", "suite", "right", "why")
 
 
@@ -262,7 +263,9 @@ def explain(kind: str, row: Mapping[str, Any]) -> tuple[str, str]:
         return "headline", "the answer is typed in; it fits these rows and answers no question"
     if "columns, expected" in reason:
         return "headline", "the prediction has a column too many; empty results count as equal whatever their columns"
-    if "not as often" in reason and kind == "distinct toggled":
+    if _OTHER_ROWS in reason and kind != "distinct toggled":
+        return "headline", "another question is answered; the real rows do not show it and other rows do"
+    if kind == "distinct toggled" and not row["equivalent"]:
         if "DISTINCT" in gold:
             return "headline", "the gold asks for distinct rows and the prediction repeats them"
         return "open", "the gold repeats rows and the prediction does not; the question may want either"
@@ -273,7 +276,7 @@ def explain(kind: str, row: Mapping[str, Any]) -> tuple[str, str]:
     if row["equivalent"] and kind in ("order reversed", "where dropped"):
         return (
             "published",
-            "another question is answered; the real rows do not show it",
+            "another question is answered; no instance here shows it",
         )
     if row["equivalent"] and kind == "columns swapped":
         return "headline", "the same columns, told by their names, in another order"
@@ -316,7 +319,7 @@ def main(root: Path) -> None:
     content = open_content()
     questions = content.questions.role("spider")
     source = FileSource(root / "predictions.jsonl", questions)
-    judging = Settings(rule=load_rule("bound-v1"), limits=Limits(), instances=Instances.NONE)
+    judging = Settings(rule=load_rule("bound-v1"), limits=Limits())
     score(content.pairs(questions), source, root / "out", judging, HeldOut(), lambda *told: None)
     write_list(root / "out", kinds)
 
@@ -327,7 +330,7 @@ def write_list(folder: Path, kinds: Mapping[str, str]) -> None:
     lines = ["\t".join(LISTED_COLUMNS), *("\t".join(row.values()) for row in rows)]
     LISTED.write_text("\n".join(lines) + "\n", encoding="utf-8")
     numbers = read_results(folder)["roles"]["spider"]
-    shown = {key: numbers[key] for key in ("correct", "scored", "set_match", "suite_match")}
+    shown = {key: numbers[key] for key in ("correct", "scored", "real_rows", "set_match", "suite_match")}
     sys.stdout.write("\n".join([json.dumps(shown), f"{len(rows)} disagreements", *table(rows), ""]))
 
 
