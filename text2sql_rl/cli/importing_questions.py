@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-SplitName = Annotated[Split, typer.Option("--split", help="The side of the wall all these questions stand on.")]
+SplitName = Annotated[
+    Split, typer.Option("--split", metavar="SPLIT", help="train, dev or heldout: where all these questions belong.")
+]
 Roles = Annotated[
     list[str] | None,
     typer.Option(
