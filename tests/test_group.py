@@ -10,10 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from text2sql_rl.errors import ConfigError, RunError
-from text2sql_rl.group import AdvantageRule, Scale, advantages, describe, make_group
-from text2sql_rl.records import Candidate, Completion, Finish, GroupKind, Reward, Rollout
+from text2sql_rl.group import (
+    AdvantageRule,
+    Scale,
+    Truncated,
+    advantages,
+    describe,
+    describe_truncated,
+    in_loss,
+    make_group,
+)
+from text2sql_rl.records import Candidate, Completion, Conditions, Finish, GroupKind, Reward, Rollout
 
 SCALES: tuple[Scale, ...] = ("population", "sample", "none", "leave_one_out")
+CONDITIONS = Conditions(prompt="p", instances="i", limits="l", rule="s", sampling="{}")
 
 
 def rollout(total: float | None, cause: str = "wrong", question: str = "q1") -> Rollout:
@@ -178,18 +188,73 @@ def test_mixtures_are_refused_by_name() -> None:
     for second, field in ((rollout(0.0, question="q2"), "question_id"), (elsewhere, "database"), (ruled, "rule_sha")):
         with pytest.raises(RunError, match=field):
             make_group([one, second], AdvantageRule())
-    with pytest.raises(RunError, match="lineage"):
-        make_group([one, other], AdvantageRule(), ["step 1", "step 2"])
-    with pytest.raises(RunError, match="lineage"):
-        make_group([one, other], AdvantageRule(), ["step 1"])
+    with pytest.raises(RunError, match="conditions: 1 conditions for 2 rollouts"):
+        make_group([one, other], AdvantageRule(), [CONDITIONS])
     with pytest.raises(RunError, match="without rollouts"):
         make_group([], AdvantageRule())
-    assert make_group([one, other], AdvantageRule(), ["step 1", "step 1"]).kind is GroupKind.INFORMATIVE
+    group = make_group([one, other], AdvantageRule(), [CONDITIONS] * 2)
+    assert (group.kind, group.conditions_sha256) == (GroupKind.INFORMATIVE, CONDITIONS.sha256)
+    assert make_group([one, other], AdvantageRule()).conditions_sha256 == ""
+
+
+@pytest.mark.parametrize("name", ["prompt", "instances", "limits", "rule", "sampling"])
+def test_a_group_under_two_conditions_is_refused_and_they_have_two_hashes(name: str) -> None:
+    changed = replace(CONDITIONS, **{name: "other"})
+    assert changed.sha256 != CONDITIONS.sha256
+    with pytest.raises(RunError, match=f"conditions.{name}: one group of question q1 mixes"):
+        make_group([rollout(1.0, "equivalent"), rollout(0.0)], AdvantageRule(), [CONDITIONS, changed])
+
+
+# ---- completions that the token limit cut --------------------------------------------------------------------
+
+
+def cut(total: float | None, cause: str = "truncated") -> Rollout:
+    whole = rollout(total, cause)
+    return replace(whole, completion=replace(whole.completion, finish=Finish.LENGTH))
+
+
+@pytest.mark.parametrize(
+    ("truncated", "mean", "expected", "may_move"),
+    [
+        ("count", 0.25, (0.75, -0.25, -0.25, -0.25), (True, True, True, True)),
+        ("exclude_from_loss", 0.25, (0.75, -0.25, -0.25, -0.25), (True, True, False, False)),
+        ("exclude_from_statistics", 0.5, (0.5, -0.5, 0.0, 0.0), (True, True, False, False)),
+    ],
+)
+def test_cut_completions_are_treated_as_declared(
+    truncated: Truncated, mean: float, expected: tuple[float, ...], may_move: tuple[bool, ...]
+) -> None:
+    rule = AdvantageRule("none", 0.0, truncated=truncated)
+    group = make_group([rollout(1.0, "equivalent"), rollout(0.0), cut(0.0), cut(0.0)], rule)
+    assert group.mean == mean
+    assert group.advantages == pytest.approx(expected)
+    assert tuple(in_loss(one, rule) for one in group.rollouts) == may_move
+    assert group.kind is GroupKind.INFORMATIVE
+    assert describe_truncated(rule).startswith("a completion cut at the token limit")
+    assert (describe_truncated(rule) in describe(rule)) is (truncated != "count")
+
+
+@pytest.mark.parametrize(
+    ("rollouts", "kind", "cause"),
+    [
+        ([cut(0.0), cut(0.0), rollout(0.0)], GroupKind.ALL_WRONG, "truncated"),
+        ([cut(0.0), cut(0.0), rollout(1.0, "equivalent")], GroupKind.LOW_SPREAD, ""),
+        ([cut(None, "unscored"), cut(None, "unscored"), rollout(0.0)], GroupKind.UNSCORED, ""),
+    ],
+)
+def test_a_group_that_is_nearly_all_cut_is_no_fault_of_the_environment(
+    rollouts: list[Rollout], kind: GroupKind, cause: str
+) -> None:
+    group = make_group(rollouts, AdvantageRule(truncated="exclude_from_statistics"))
+    assert (group.kind, group.cause) == (kind, cause)
+    assert group.advantages == (0.0, 0.0, 0.0)
 
 
 def test_wrong_settings_and_rewards_are_refused() -> None:
     with pytest.raises(ConfigError, match="scale"):
         AdvantageRule("std")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"advantage.truncated: unknown truncated 'punish'"):
+        AdvantageRule(truncated="punish")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="floor"):
         AdvantageRule(floor=-0.1)
     with pytest.raises(ConfigError, match="epsilon"):

@@ -33,6 +33,8 @@ from text2sql_rl.rollout_log import (
     Lineage,
     LogRow,
     Origin,
+    Update,
+    open_rollouts,
     part_path,
     read_groups,
     read_rollouts,
@@ -199,6 +201,28 @@ def test_the_part_file_is_an_ordinary_parquet_file(tmp_path: Path) -> None:
     assert table.column("total").to_pylist() == [0.9, None]
 
 
+def test_what_an_update_made_of_a_completion_is_logged(tmp_path: Path) -> None:
+    group = replace(example(), conditions_sha256="c")
+    write_groups(part_path(tmp_path, 1), [group], LINEAGE, step=1, updates={(0, 1): Update(in_loss=True, kl=0.5)})
+    rows = read_rollouts(tmp_path)
+    assert [(one.in_loss, one.kl, one.clip_share) for one in rows] == [(None, None, None), (True, 0.5, None)]
+    assert {one.conditions_sha256 for one in rows} == {"c"}
+    assert read_groups(tmp_path)[0].conditions_sha256 == "c"
+
+
+def test_a_log_of_version_1_is_read_alone_and_beside_newer_ones(tmp_path: Path) -> None:
+    for step in (1, 2):
+        write_groups(part_path(tmp_path, step), [example()], LINEAGE, step=step)
+    new = pq.read_table(part_path(tmp_path, 1))
+    old = new.drop_columns(["conditions_sha256", "in_loss", "kl", "clip_share"])
+    pq.write_table(old.replace_schema_metadata({b"text2sql_rl.rollout_log": b"1"}), part_path(tmp_path, 1))
+    first, *_ = read_rollouts(tmp_path)
+    assert (first.step, first.in_loss, first.conditions_sha256) == (1, None, "")
+    assert len(read_groups(tmp_path)) == 2
+    table = open_rollouts(sorted(tmp_path.glob("*.parquet"))).to_table(columns=["step", "in_loss", "raw"])
+    assert table.column("step").to_pylist() == [1, 1, 2, 2]
+
+
 def test_nothing_there_is_no_rows(tmp_path: Path) -> None:
     assert read_rollouts(tmp_path) == []
     assert read_rollouts(tmp_path / "absent") == []
@@ -249,7 +273,7 @@ def _another_column(path: Path) -> None:
     ("damage", "says"),
     [
         (_truncated, "cannot be read"),
-        (_another_version, "schema version 0, not 1"),
+        (_another_version, "schema version 0, not 2"),
         (_not_a_log, "schema version none"),
         (_another_column, "other columns"),
     ],

@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import run_config
+from text2sql_rl.config import RunConfig
 from text2sql_rl.errors import ConfigError, RunError
 from text2sql_rl.runs import DiskGuard, RunFolder, StageFolder, write_json
 from text2sql_rl.runs.origin import differences
@@ -133,6 +135,18 @@ def test_differences_are_none_exactly_for_equal_configs(before: dict[str, object
 
 
 # ---- faults ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_begun_before_a_field_existed_goes_on_with_its_default(tmp_path: Path, content: Path) -> None:
+    snapshot = RunConfig.model_validate(run_config.CONTENT).model_dump(mode="json")
+    older = json.loads(json.dumps(snapshot))
+    del older["grpo"]["advantage"]["truncated"]
+    folder = RunFolder(tmp_path / "runs" / "tiny", min_free_gb=0.0)
+    folder.create_or_open(older)
+    folder.create_or_open(snapshot)
+    snapshot["grpo"]["advantage"]["truncated"] = "exclude_from_loss"
+    with pytest.raises(RunError, match=r"grpo.advantage.truncated: was made with 'count'"):
+        folder.create_or_open(snapshot)
 
 
 def test_another_config_is_refused_with_the_key_and_both_values(run: RunFolder) -> None:

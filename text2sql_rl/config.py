@@ -117,6 +117,9 @@ class Advantage(_Part):
 
     scale: Literal["population", "sample", "none", "leave_one_out"] = Field(description="Divisor of the difference.")
     floor: float = Field(ge=0, description="Least divisor. Rises: small reward differences stay small.")
+    truncated: Literal["count", "exclude_from_loss", "exclude_from_statistics"] = Field(
+        "count", description="Completions cut at the token limit: judged as they are and counted, or left out."
+    )
 
 
 class Canaries(_Part):

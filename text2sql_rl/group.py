@@ -13,6 +13,9 @@ the n scored rollouts of its group, with mean m = sum(r) / n:
 the two), `none` is Dr. GRPO (Liu et al. 2025), `leave_one_out` is RLOO (Kool et al. 2019; Ahmadian et al. 2024). The
 floor is this project's: in a group where nobody is right, the spread is only shaping, and dividing by it would make a
 difference of 0.05 as large as right against wrong.
+
+A completion that the token limit cut counts like any other, unless the rule says that it leaves the loss (its reward
+stays in mean and spread) or the statistics (and the loss with them).
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from text2sql_rl.errors import ConfigError, RunError
-from text2sql_rl.records import Group, GroupKind, Rollout
+from text2sql_rl.records import Conditions, Finish, Group, GroupKind, Rollout
 
+Truncated = Literal["count", "exclude_from_loss", "exclude_from_statistics"]
 Scale = Literal["population", "sample", "none", "leave_one_out"]
 
 # How the loss of single tokens becomes that of an update, by TRL's name and in words (Yu et al. 2025, DAPO).
@@ -34,6 +38,11 @@ AGGREGATION_WORDS = (
     "the losses of all tokens of the rollouts that teach, summed and divided by their number: every token counts the "
     "same, a longer completion for more"
 )
+_TRUNCATED_WORDS = {
+    "count": "a completion cut at the token limit counts like any other",
+    "exclude_from_loss": "a completion cut at the token limit counts in mean and spread, and is left out of the loss",
+    "exclude_from_statistics": "a completion cut at the token limit is left out of mean, spread and loss",
+}
 # A total is a sum of points, and the same sum in another order may differ in its last bits. Divided by its own spread,
 # such a difference would be as large as right against wrong.
 _NOISE = 1e-9
@@ -48,19 +57,22 @@ class AdvantageRule:
         floor: the least divisor, in units of reward. Rises: small reward differences stay small. It has no effect on
             `none` and `leave_one_out`, beside telling when a mixed group has too little range to teach.
         epsilon: added to the divisor, as trainers do; 0.0 makes the formulas exact.
+        truncated: what becomes of completions that the token limit cut.
 
     Raises:
-        ConfigError: an unknown scale, or a floor or epsilon that is negative or not a number.
+        ConfigError: an unknown scale or policy, or a floor or epsilon that is negative or not a number.
     """
 
     scale: Scale = "population"
     floor: float = 0.25
     epsilon: float = 0.0
+    truncated: Truncated = "count"
 
     def __post_init__(self) -> None:
-        if self.scale not in get_args(Scale):
-            fix = f"Use one of {', '.join(get_args(Scale))}"
-            raise ConfigError(f"unknown scale {self.scale!r}", field="advantage.scale", fix=fix)
+        for name, chosen, known in (("scale", self.scale, Scale), ("truncated", self.truncated, Truncated)):
+            if chosen not in get_args(known):
+                fix = f"Use one of {', '.join(get_args(known))}"
+                raise ConfigError(f"unknown {name} {chosen!r}", field=f"advantage.{name}", fix=fix)
         for name, value in (("floor", self.floor), ("epsilon", self.epsilon)):
             if not (math.isfinite(value) and value >= 0):
                 raise ConfigError(f"{value} is not a size", field=f"advantage.{name}", fix="Use a number >= 0")
@@ -74,10 +86,28 @@ def describe(rule: AdvantageRule) -> str:
         "none": "reward - group mean, not divided",
         "leave_one_out": "reward - mean of the group's other rewards",
     }
+    cut = "" if rule.truncated == "count" else f"; {describe_truncated(rule)}"
     if rule.scale in ("none", "leave_one_out"):
-        return words[rule.scale]
+        return f"{words[rule.scale]}{cut}"
     epsilon = f" + {rule.epsilon:g}" if rule.epsilon else ""
-    return f"{words[rule.scale]}, the divisor at least {rule.floor:g}{epsilon}"
+    return f"{words[rule.scale]}, the divisor at least {rule.floor:g}{epsilon}{cut}"
+
+
+def describe_truncated(rule: AdvantageRule) -> str:
+    """What becomes of completions that the token limit cut, in words."""
+    return _TRUNCATED_WORDS[rule.truncated]
+
+
+def in_statistics(rollout: Rollout, rule: AdvantageRule) -> bool:
+    """Whether a rollout's reward is part of its group's mean and spread."""
+    cut = rollout.completion.finish is Finish.LENGTH
+    return rollout.reward.total is not None and not (cut and rule.truncated == "exclude_from_statistics")
+
+
+def in_loss(rollout: Rollout, rule: AdvantageRule) -> bool:
+    """Whether a rollout may move the policy: it is scored, and the rule does not leave it out."""
+    cut = rollout.completion.finish is Finish.LENGTH
+    return rollout.reward.total is not None and not (cut and rule.truncated != "count")
 
 
 def advantages(rewards_G: Sequence[float | None], rule: AdvantageRule) -> tuple[float, ...]:
@@ -109,33 +139,37 @@ def advantages(rewards_G: Sequence[float | None], rule: AdvantageRule) -> tuple[
     return tuple(0.0 if reward is None else (reward - mean) * factor for reward in rewards_G)
 
 
-def make_group(rollouts: Sequence[Rollout], rule: AdvantageRule, lineage: Sequence[str] = ()) -> Group:
+def make_group(rollouts: Sequence[Rollout], rule: AdvantageRule, conditions: Sequence[Conditions] = ()) -> Group:
     """Put the rollouts of one question into a group.
 
     The kind says whether the group teaches right from wrong. `unscored`: fewer than two scored rollouts.
     `all_correct` and `all_wrong`: by equivalence, whatever the rewards. `low_spread`: right and wrong answers are
-    both there, but their rewards lie closer together than the floor (or are equal). `informative`: all others.
+    both there, but their rewards lie closer together than the floor (or are equal). `informative`: all others. Those
+    that the rule leaves out of the statistics do not count; a group that has fewer than two others is `all_wrong` or
+    `low_spread`.
 
     Args:
         rollouts: the G rollouts, in sampling order.
         rule: the declared definition of the advantage.
-        lineage: one text a rollout naming the policy, environment and sampling settings it came from; may be left out
+        conditions: one a rollout: prompt, instances, limits, rule and sampling settings it came from; may be left out
             where the caller has a single one.
 
     Returns:
-        The group. `mean` and `spread` are over the scored rollouts; the spread is the standard deviation that the
-        rule names (the population's, where it names none).
+        The group. `mean` and `spread` are over the rollouts in the statistics; the spread is the standard deviation
+        that the rule names (the population's, where it names none).
 
     Raises:
-        RunError: no rollouts, or rollouts of different questions, databases, rules or lineages.
+        RunError: no rollouts, or rollouts of different questions, databases, rules or conditions.
     """
-    _refuse_mixtures(rollouts, lineage)
-    scored = [rollout for rollout in rollouts if rollout.reward.total is not None]
-    totals_G = [rollout.reward.total for rollout in rollouts]
+    _refuse_mixtures(rollouts, conditions)
+    scored = [rollout for rollout in rollouts if in_statistics(rollout, rule)]
+    totals_G = [rollout.reward.total if in_statistics(rollout, rule) else None for rollout in rollouts]
     totals = [total for total in totals_G if total is not None]
     mean, spread = _statistics(totals, rule)
     kind = _kind(scored, totals, rule)
-    causes = Counter(rollout.cause for rollout in scored)
+    if kind is GroupKind.UNSCORED and sum(rollout.reward.total is not None for rollout in rollouts) > 1:
+        kind = GroupKind.LOW_SPREAD if any(rollout.equivalent for rollout in rollouts) else GroupKind.ALL_WRONG
+    causes = Counter(rollout.cause for rollout in rollouts if rollout.reward.total is not None)
     # Ties go to the first name in the alphabet, so that the same group always has the same cause.
     cause = min(causes, key=lambda name: (-causes[name], name)) if kind is GroupKind.ALL_WRONG else ""
     return Group(
@@ -146,6 +180,7 @@ def make_group(rollouts: Sequence[Rollout], rule: AdvantageRule, lineage: Sequen
         mean=mean,
         spread=spread,
         advantages=advantages(totals_G, rule),
+        conditions_sha256=conditions[0].sha256 if conditions else "",
     )
 
 
@@ -172,18 +207,20 @@ def _statistics(totals: Sequence[float], rule: AdvantageRule) -> tuple[float, fl
     return mean, math.sqrt(squares / (len(totals) - (rule.scale == "sample")))
 
 
-def _refuse_mixtures(rollouts: Sequence[Rollout], lineage: Sequence[str]) -> None:
+def _refuse_mixtures(rollouts: Sequence[Rollout], conditions: Sequence[Conditions]) -> None:
     if not rollouts:
         raise RunError("a group without rollouts", fix="Sample at least one completion a question")
-    if lineage and len(lineage) != len(rollouts):
-        raise RunError(f"{len(lineage)} lineages for {len(rollouts)} rollouts", field="lineage", fix="Give one each")
+    if conditions and len(conditions) != len(rollouts):
+        problem = f"{len(conditions)} conditions for {len(rollouts)} rollouts"
+        raise RunError(problem, field="conditions", fix="Give one each")
     unmixed = {
         "question_id": {rollout.question_id for rollout in rollouts},
         "database": {rollout.database for rollout in rollouts},
         "rule_sha256": {rollout.reward.rule_sha256 for rollout in rollouts},
-        "lineage": set(lineage),
+        **{f"conditions.{one.name}": {getattr(each, one.name) for each in conditions} for one in fields(Conditions)},
     }
     for name, values in unmixed.items():
         if len(values) > 1:
             some = ", ".join(repr(value) for value in sorted(values)[:3])
-            raise RunError(f"one group mixes {some}", field=name, fix="Group rollouts that share it")
+            problem = f"one group of question {rollouts[0].question_id} mixes {some}"
+            raise RunError(problem, field=name, fix="Group rollouts that share it")

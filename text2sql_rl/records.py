@@ -313,11 +313,30 @@ class GroupKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What all rollouts of one group share beside the question and the policy: hashes, and settings as text."""
+
+    prompt: str
+    instances: str
+    limits: str
+    rule: str
+    sampling: str
+
+    @property
+    def sha256(self) -> str:
+        """One hash over all of them."""
+        return hashlib.sha256(
+            "\0".join((self.prompt, self.instances, self.limits, self.rule, self.sampling)).encode()
+        ).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """The G rollouts of one question, its statistics over the scored ones, and one advantage a rollout.
 
-    `advantages[i]` belongs to `rollouts[i]`, sums to zero over the scored ones and is 0.0 for the unscored.
-    `cause` is the most frequent cause in an all-wrong group.
+    `advantages[i]` belongs to `rollouts[i]`, sums to zero over those in the statistics and is 0.0 for all others.
+    `cause` is the most frequent cause in an all-wrong group. `conditions_sha256` is the hash of what all of them share
+    (`Conditions`), empty where it was not recorded.
     """
 
     question_id: str
@@ -327,6 +346,7 @@ class Group:
     mean: float
     spread: float
     advantages: tuple[float, ...]
+    conditions_sha256: str = ""
 
 
 # ---- 9. difficulty -----------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 In: groups, and where they come from; or a folder of part files. Out: a part file, written whole or not at all; or the
 rows, exactly as they were written. Knows only records. Not here: recomputing rewards, statistics, reports.
 
-The schema is `LogRow`, and `SCHEMA_VERSION` stands in every file. A part file is named by its step, so writing the
-same step again replaces it: nothing is there twice after an interrupted run.
+The schema is `LogRow`, and `SCHEMA_VERSION` stands in every file; files of version 1 are read as well, and what they do
+not tell is empty. A part file is named by its step, so writing the same step again replaces it: nothing is there twice
+after an interrupted run.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from text2sql_rl.records import (
     Verdict,
 )
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 _VERSION_KEY = b"text2sql_rl.rollout_log"
 _WRITE_AGAIN = "Delete the file and resume the run, which writes it again"
 
@@ -99,6 +100,24 @@ class LogRow:
     group_mean: float
     group_spread: float
     advantage: float
+    # since version 2: what the update made of it
+    conditions_sha256: str = ""
+    in_loss: bool | None = None  # None outside of training
+    kl: float | None = None  # mean over its tokens of the plain k3 estimate; None without a reference policy
+    clip_share: float | None = None  # of its tokens; None where it was not in the loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """What a training step made of one completion; see the columns of the same names."""
+
+    in_loss: bool = False
+    kl: float | None = None
+    clip_share: float | None = None
+
+
+# (number of the group in its step, index in the group) -> what became of it.
+Updates = Mapping[tuple[int, int], Update]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +148,11 @@ class Lineage:
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
-def to_rows(groups: Sequence[Group], lineage: Lineage, step: int) -> list[LogRow]:
-    """One row a rollout, groups in order."""
+def to_rows(groups: Sequence[Group], lineage: Lineage, step: int, updates: Updates | None = None) -> list[LogRow]:
+    """One row a rollout, groups in order; `updates` tells what training made of them."""
+    told = updates or {}
     return [
-        _row(group, index, f"{lineage.stage}-{step}-{number}", lineage, step)
+        _row(group, index, f"{lineage.stage}-{step}-{number}", lineage, step, told.get((number, index)))
         for number, group in enumerate(groups)
         for index in range(len(group.rollouts))
     ]
@@ -150,9 +170,11 @@ def to_groups(rows: Sequence[LogRow]) -> list[Group]:
     return [_group(members) for members in by_group.values()]
 
 
-def write_groups(path: Path, groups: Sequence[Group], lineage: Lineage, *, step: int) -> None:
-    """Write the groups of one step as one part file; see `write_rollouts`."""
-    write_rollouts(path, to_rows(groups, lineage, step))
+def write_groups(
+    path: Path, groups: Sequence[Group], lineage: Lineage, *, step: int, updates: Updates | None = None
+) -> None:
+    """Write the groups of one step as one part file; see `to_rows` and `write_rollouts`."""
+    write_rollouts(path, to_rows(groups, lineage, step, updates))
 
 
 def read_groups(path: Path) -> list[Group]:
@@ -229,14 +251,14 @@ def _reading(path: Path) -> Iterator[None]:
 
 def _refuse_other(schema: pa.Schema, path: Path) -> None:
     found = (schema.metadata or {}).get(_VERSION_KEY, b"none").decode(errors="replace")
-    if found != SCHEMA_VERSION:
+    if found not in _SCHEMAS:
         fix = "Read it with the version of text2sql-rl that wrote it"
         raise RunError(f"schema version {found}, not {SCHEMA_VERSION}", file=path, fix=fix)
-    if not schema.equals(_SCHEMA):
+    if not schema.equals(_SCHEMAS[found]):
         raise RunError("other columns than this schema version has", file=path, fix=_WRITE_AGAIN)
 
 
-def _row(group: Group, index: int, group_id: str, lineage: Lineage, step: int) -> LogRow:
+def _row(group: Group, index: int, group_id: str, lineage: Lineage, step: int, update: Update | None) -> LogRow:
     rollout, origin = group.rollouts[index], lineage.origins.get(group.question_id, Origin())
     execution, verdict, reward = rollout.execution, rollout.verdict, rollout.reward
     items = [{name: getattr(item, name) for name in _ITEM_FIELDS} for item in reward.items]
@@ -289,6 +311,10 @@ def _row(group: Group, index: int, group_id: str, lineage: Lineage, step: int) -
         group_mean=group.mean,
         group_spread=group.spread,
         advantage=group.advantages[index],
+        conditions_sha256=group.conditions_sha256,
+        in_loss=update.in_loss if update else None,
+        kl=update.kl if update else None,
+        clip_share=update.clip_share if update else None,
     )
 
 
@@ -302,6 +328,7 @@ def _group(rows: Sequence[LogRow]) -> Group:
         mean=first.group_mean,
         spread=first.group_spread,
         advantages=tuple(row.advantage for row in rows),
+        conditions_sha256=first.conditions_sha256,
     )
 
 
@@ -361,3 +388,5 @@ def _storable(value: Any) -> Any:
 
 
 _SCHEMA = _schema()
+_NEW = ("conditions_sha256", "in_loss", "kl", "clip_share")
+_SCHEMAS = {SCHEMA_VERSION: _SCHEMA, "1": pa.schema([one for one in _SCHEMA if one.name not in _NEW])}

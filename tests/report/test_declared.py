@@ -12,4 +12,5 @@ def test_the_declared_advantage_has_its_formula_and_its_loss() -> None:
         "floor": 0.5,
         "formula": "(reward - group mean) / sample standard deviation, the divisor at least 0.5",
         "loss": AGGREGATION_WORDS,
+        "truncated": "a completion cut at the token limit counts like any other",
     }

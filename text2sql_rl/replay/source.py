@@ -60,8 +60,7 @@ class Source:
             return None
         if stage != _TRAINED:
             return AdvantageRule("none", 0.0)
-        declared = self.config["grpo"]["advantage"]
-        return AdvantageRule(declared["scale"], declared["floor"])
+        return AdvantageRule(**self.config["grpo"]["advantage"])
 
 
 def open_source(path: Path) -> Source:

@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from text2sql_rl.config import content_root
+from pydantic import ValidationError
+
+from text2sql_rl.config import RunConfig, content_root
 from text2sql_rl.errors import RunError
 from text2sql_rl.runs import origin
 from text2sql_rl.runs.files import DiskGuard, Lock, finite, read_json, write_json
@@ -142,7 +144,7 @@ class RunFolder:
         return Lock(self.path / _LOCK, f"run {self.name}").held(wait_s=10.0)
 
     def _refuse_other_config(self, before: Mapping[str, Any], snapshot: Mapping[str, Any]) -> None:
-        changed = origin.differences(before, finite(snapshot))
+        changed = origin.differences(_with_defaults(before), finite(snapshot))
         for key in _FREE_KEYS:
             changed.pop(key, None)
         if changed:
@@ -165,6 +167,16 @@ class RunFolder:
                         file=f"{folder}/{name}",
                         fix="Put it back, give the run another name, or start it over with --fresh.",
                     )
+
+
+def _with_defaults(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The config with the fields that came since it was recorded, at their defaults: those change no number."""
+    try:
+        filled = finite(RunConfig.model_validate(config).model_dump(mode="json"))
+    except ValidationError:
+        return config
+    assert isinstance(filled, dict)
+    return filled
 
 
 def read_min_free_gb() -> float:
