@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 from tests.report.fake_run import HOSTILE, train_grpo
 from tests.report.html_tags import Tags
 from text2sql_rl.report import write_report
-from text2sql_rl.report.browser import _json, browser, quotas
+from text2sql_rl.report.browser import as_json, browser, quotas
 from text2sql_rl.report.logged import evenly, read_part
 from text2sql_rl.runs import RunFolder
 
@@ -74,8 +73,12 @@ def test_a_group_is_packed_as_it_was_logged(run: RunFolder) -> None:
         (1, 1.0, "equivalent"), (1, 0.05, "wrong"), (1, 0.05, "wrong"),
     ]  # fmt: skip
     assert sum(answer[3] for answer in answers) == pytest.approx(0.0, abs=0.01)
-    assert strings[answers[0][6]].startswith("+1 correct: </pre><script>")
+    assert strings[answers[0][7]].startswith("+1 correct: </pre><script>")
     assert strings[answers[0][0]].startswith("SELECT 1 -- ")
+    assert [strings[answer[6]] for answer in answers[:2]] == [
+        "1 row, gold has 1",
+        "1 row, gold has 1; of gold's it gives 0% of the rows, 0% of the columns",
+    ]
 
 
 def test_a_long_log_is_sampled_evenly_and_the_page_says_so(run: RunFolder) -> None:
@@ -93,7 +96,7 @@ def test_a_long_log_is_sampled_evenly_and_the_page_says_so(run: RunFolder) -> No
 
 def test_the_page_tells_what_share_of_the_log_it_holds(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "GRPO: all 1,800 rollouts." in page_of(run)
-    monkeypatch.setattr(sys.modules["text2sql_rl.report.page"], "browser", partial(browser, most=120))
+    monkeypatch.setattr(sys.modules["text2sql_rl.report.page"], "MOST_ROLLOUTS", 120)
     page = page_of(run)
     assert "GRPO: 120 of 1,800 rollouts." in page
     assert "whole groups are taken evenly over the steps" in page
@@ -127,7 +130,7 @@ def test_only_the_pages_own_script_may_run(run: RunFolder) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.text() | st.sampled_from(["</script>", "<!--<script>", "]]>", "\u2028", HOSTILE]))
 def test_json_cannot_leave_its_element_and_loses_nothing(text: str) -> None:
-    packed = _json({"strings": [text]})
+    packed = as_json({"strings": [text]})
     assert not set("<>&\u2028\u2029") & set(packed)
     assert json.loads(packed) == {"strings": [text]}
 

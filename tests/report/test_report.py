@@ -191,8 +191,9 @@ def test_the_page_holds_every_part(run: RunFolder) -> None:
                     "Where the numbers come from, and how to make them again"):  # fmt: skip
         assert heading in page
     assert page.index("are few; at least 600") < page.index("On 100 questions") < page.index("Held-out accuracy")
-    # Held-out accuracy; reward, dev, kinds, causes, tokens, dev while fine-tuning, pass rates.
-    assert page.count('class="chart"') == 8
+    # Held-out accuracy; reward, dev, its parts, kinds, causes, tokens, loss and dev while fine-tuning, pass rates.
+    assert page.count('class="chart"') == 10
+    assert "(KL is measured only where <code>grpo.beta</code> is above 0)" in page
     assert page.count('class="band"') == 1  # 1 of 2 is the one share between 0 and 1
 
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.report import fake_run
 from tests.report.html_tags import Tags
 from tests.run_config import CONTENT
 from text2sql_rl.errors import RunError
+from text2sql_rl.group import AdvantageRule, make_group
+from text2sql_rl.records import Item
 from text2sql_rl.report import run_numbers, write_report
-from text2sql_rl.report.charts import Interval, interval_chart
+from text2sql_rl.report.charts import Interval, _ticks, interval_chart
+from text2sql_rl.report.components import component_curves
 from text2sql_rl.report.figures import figures, pass_rate_figure, windows
 from text2sql_rl.report.page import commands
 from text2sql_rl.report.redteam import Family, read_redteam
 from text2sql_rl.report.rule import rule_in_words
+from text2sql_rl.rollout_log import Lineage, part_path, write_groups
 from text2sql_rl.runs import RunFolder
 from text2sql_rl.scoring import describe, load_rule
 
@@ -155,9 +162,9 @@ def test_an_interval_is_drawn_where_it_is() -> None:
 def test_causes_are_drawn_the_most_frequent_first(run: RunFolder) -> None:
     rows = [{"step": step, "reward": 0.1, "causes/equivalent": 0.5, "causes/near": 0.1, "causes/error": 0.4,
              "causes/empty": 0.0, "entropy": 0.2} for step in range(1, 4)]  # fmt: skip
-    drawn = " ".join(map(str, figures(run_numbers(run), rows)))
+    drawn = " ".join(f"{title} {chart}" for title, chart in figures(run_numbers(run), rows).items())
     assert re.search(r"Why sampled candidates failed.*error.*near", drawn)
-    assert "equivalent" not in drawn
+    assert "equivalent: " not in drawn
     assert "Entropy of the policy" in drawn
 
 
@@ -166,6 +173,61 @@ def test_windows_keep_the_mean_and_the_last_step() -> None:
     found = windows(points)
     assert (len(found), found[-1]) == (40, [160.0, 1.5])
     assert windows(points[:7]) == points[:7]
+
+
+def test_parts_of_the_reward_are_means_over_the_scored_rollouts(run: RunFolder) -> None:
+    stage, asked = run.stage("grpo"), fake_run.question(1)
+    right, wrong = fake_run.rollout(asked, True), fake_run.rollout(asked, False)
+    penalty = Item(name="empty", kind="penalty", value=1, weight=0.1, points=-0.1, why="")
+    wrong = replace(wrong, reward=replace(wrong.reward, items=(penalty,)))
+    unscored = replace(wrong, reward=replace(wrong.reward, total=None, unscored="the sandbox broke"))
+    group = make_group([right, wrong, unscored], AdvantageRule())
+    write_groups(part_path(stage.path / "rollouts", 21), [group], Lineage(run="demo", stage="grpo"), step=21)
+    found = component_curves(stage)
+    assert [points[-1] for points in (found["component"]["correct"], found["penalty"]["empty"])] == [[21, 0.5]] * 2
+    assert len(found["component"]["correct"]) == 21
+    assert found["component"]["correct"][0] == [1, 1.0]
+    drawn = figures(run_numbers(run), [])
+    assert "correct: " in drawn["How far the sampled candidates reach each part of the reward"]
+    assert "empty (penalty): " in drawn["Sampled candidates that a penalty or a gate hits"]
+
+
+def test_ticks_are_round_and_hold_the_values() -> None:
+    assert _ticks(0.55, 0.98) == pytest.approx([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+    assert _ticks(0, 220) == [0, 50, 100, 150, 200, 250]
+    assert _ticks(3, 3)[0] <= 3 <= _ticks(3, 3)[-1]
+
+
+@given(st.floats(-1e9, 1e9), st.floats(0, 1e9))
+def test_any_values_lie_within_their_ticks(low: float, width: float) -> None:
+    ticks = _ticks(low, low + width)
+    assert 2 <= len(ticks) <= 9
+    slack = (ticks[1] - ticks[0]) * 1e-6
+    assert ticks[0] <= low + slack
+    assert ticks[-1] >= low + width - slack
+
+
+# ---- beside other runs -------------------------------------------------------------------------------------
+
+
+def test_named_runs_stand_beside_this_one(run: RunFolder, tmp_path: Path) -> None:
+    config = {**run.read()["config"], "name": "other", "grpo": {**CONTENT["grpo"], "beta": 0.04}}
+    other = RunFolder(tmp_path / "elsewhere" / "other", min_free_gb=0.0)
+    other.create_or_open(config)
+    fake_run.evaluate(other, "grpo", 80)
+    (found,) = run_numbers(run, [run, other])["related"]
+    assert (found["path"], found["differs"]) == ("../elsewhere/other", {"grpo.beta": [None, 0.04]})
+    assert found["policies"]["grpo"]["accuracy"] == 0.8
+    against = found["against"]
+    assert (against["first"], against["second"], against["difference"]) == ("grpo", "grpo", pytest.approx(-0.1))
+    assert (against["only_first"], against["only_second"]) == (10, 0)
+    write_report(run, beside=[other])
+    text = re.sub(r"\s+", " ", (run.path / "report.html").read_text())
+    assert "What ../elsewhere/other has set otherwise" in text
+    assert "-10.0 points (-10.0 to -10.0 points, p = 0.002), GRPO against GRPO" in text
+    # Other held-out questions: the same ids may be others, so nothing is paired.
+    other.update(lambda record: record["content"]["data"].update({"heldout/heldout.jsonl": "x"}))
+    assert run_numbers(run, [other])["related"][0]["against"] is None
 
 
 # ---- missing stages ----------------------------------------------------------------------------------------

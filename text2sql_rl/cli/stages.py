@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from text2sql_rl.cli.options import ConfigPath, Overrides, console
+from text2sql_rl.cli.options import AsJson, ConfigPath, Overrides, as_text, console
 from text2sql_rl.errors import RunError
 
 if TYPE_CHECKING:
@@ -107,7 +107,13 @@ def evaluate(
 
 @app.command()
 def report(
-    where: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, e.g. runs/demo, or its config.")],
+    where: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="Run folders, e.g. runs/demo: each page compares its run with the others. Or a config.",
+        ),
+    ],
     overrides: Overrides = None,
     redteam: Annotated[
         Path | None,
@@ -116,23 +122,31 @@ def report(
             help="What `text2sql-rl redteam RULE --out FILE` wrote, for the page; else RUN/redteam.json, where it is.",
         ),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Write report.json and report.html of a run from its logs, and print the table."""
-    if not where.exists():
-        raise RunError("does not exist", file=where, fix="Give a run folder, e.g. runs/demo, or its config.")
-    if where.is_dir():
-        from text2sql_rl.report import write_report
-        from text2sql_rl.runs import RunFolder
+    """Write report.json and report.html of runs from their logs, and print the table."""
+    from text2sql_rl.report import run_numbers, write_report
+    from text2sql_rl.runs import RunFolder
 
-        folder = RunFolder(where)
-        folder.read()
-        write_report(folder, redteam)
-    elif redteam is not None:
-        raise RunError("is a config, and --redteam is for a run folder", file=where, field="--redteam",
-                       fix="Give the run folder, e.g. runs/demo.")  # fmt: skip
+    for path in where:
+        if not path.exists():
+            raise RunError("does not exist", file=path, fix="Give a run folder, e.g. runs/demo, or its config.")
+        if path.is_file() and (len(where) > 1 or redteam is not None):
+            raise RunError("is a config: --redteam and several runs are for run folders", file=path, field="RUN",
+                           fix="Give the run folder, e.g. runs/demo.")  # fmt: skip
+    if where[0].is_file():
+        folders = [_run_stage("report", where[0], overrides, quiet=as_json)]
     else:
-        folder = _run_stage("report", where, overrides)
-    _show_report(folder)
+        folders = [RunFolder(path) for path in where]
+        for folder in folders:
+            folder.read()
+        for folder in folders:
+            write_report(folder, redteam, folders)
+    if as_json:
+        typer.echo(as_text({"runs": [run_numbers(folder, folders) for folder in folders]}))
+        return
+    for folder in folders:
+        _show_report(folder)
 
 
 def _open(
@@ -156,7 +170,9 @@ def _open(
     return config, folder
 
 
-def _run_stage(name: str, path: Path, overrides: list[str] | None, allow_leak: bool = False) -> RunFolder:
+def _run_stage(
+    name: str, path: Path, overrides: list[str] | None, allow_leak: bool = False, quiet: bool = False
+) -> RunFolder:
     from text2sql_rl.pipeline import run_stage
     from text2sql_rl.pipeline.children import follow_parent
     from text2sql_rl.pipeline.stages import find
@@ -165,7 +181,8 @@ def _run_stage(name: str, path: Path, overrides: list[str] | None, allow_leak: b
     config, folder = _open(path, overrides)
     ran = run_stage(find(config, name), config, folder, allow_leak=allow_leak)
     summary = folder.stage(name).result().get("summary", "")
-    typer.echo(f"{name} {'done' if ran else 'was done before'}: {folder.stage(name).path}  {summary}".rstrip())
+    if not quiet:
+        typer.echo(f"{name} {'done' if ran else 'was done before'}: {folder.stage(name).path}  {summary}".rstrip())
     return folder
 
 

@@ -6,6 +6,7 @@ can be written again at any time. Not here: measuring or judging anything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Group
@@ -18,17 +19,18 @@ from text2sql_rl.runs import RunFolder, write_json, write_text
 __all__ = ["report_tables", "run_numbers", "write_report"]
 
 
-def write_report(run: RunFolder, redteam: Path | None = None) -> None:
+def write_report(run: RunFolder, redteam: Path | None = None, beside: Sequence[RunFolder] = ()) -> None:
     """Write report.json and report.html; when the run is complete, its stage `report` is done then.
 
     Args:
         run: the run folder.
         redteam: what `text2sql-rl redteam RULE --out FILE` wrote; the run folder's redteam.json where none is given.
+        beside: runs to compare it with.
 
     Raises:
         RunError: this is no run folder, nothing was evaluated yet, a file is damaged, or the disk refuses.
     """
-    numbers = run_numbers(run)
+    numbers = run_numbers(run, beside)
     stage = run.stage("report")
     ends_the_run = is_complete(numbers) and not stage.is_done()
     if ends_the_run:

@@ -21,7 +21,9 @@
     unscored: "unscored",
   };
 
-  const { strings, stages, schemas, groups } = JSON.parse(document.getElementById("groups-data").textContent);
+  const data = document.getElementById("groups-data");
+  if (!data) return; // a run that has logged no group yet
+  const { strings, stages, schemas, groups } = JSON.parse(data.textContent);
   const find = (name) => document.getElementById(`groups-${name}`);
   const list = find("list");
   const more = find("more");
@@ -62,11 +64,12 @@
     return [element("p", "soft", title), pre];
   }
 
-  function answerRow([text, times, total, advantage, cause, reason, parts]) {
+  function answerRow([text, times, total, advantage, cause, reason, result, parts]) {
     const row = element("tr");
     const candidate = element("td", "left");
     candidate.append(sql(strings[text]));
     const why = element("td", "left", strings[reason] ? `${strings[cause]}: ${strings[reason]}` : strings[cause]);
+    if (strings[result]) why.append(element("div", "soft", strings[result]));
     if (strings[parts]) {
       const points = element("ul", "parts");
       for (const part of strings[parts].split("\n")) points.append(element("li", "", part));

@@ -69,13 +69,13 @@ def browser(
     Args:
         run: the run folder; evaluations may be its parent's.
         texts: question id -> question.
-        most: rollouts, over all stages.
+        most: rollouts, over all stages; 0 gives none.
         most_characters: of the JSON; it is made from fewer rollouts until it fits.
 
     Raises:
         RunError: a part file that should be shown is damaged.
     """
-    found = _browser(run, texts, most)
+    found = _browser(run, texts, most) if most else Browser("{}", 0, ())
     while len(found.text) > most_characters and found.groups > len(found.shown):
         most = most * most_characters // len(found.text) * 9 // 10
         found = _browser(run, texts, most)
@@ -91,7 +91,7 @@ def _browser(run: RunFolder, texts: Mapping[str, str], most: int) -> Browser:
         words, _ = _STAGES[name]
         shown.append(Shown(words, sum(len(group) for group in groups), logged[name]))
         stages.append((words, [as_example(group, texts) for group in groups]))
-    return Browser(_json(_packed(stages)), sum(len(groups) for _, groups in stages), tuple(shown))
+    return Browser(as_json(_packed(stages)), sum(len(groups) for _, groups in stages), tuple(shown))
 
 
 def quotas(rows: Mapping[str, int], most: int) -> dict[str, int]:
@@ -115,8 +115,8 @@ def _packed(stages: Iterable[tuple[str, Sequence[Example]]]) -> dict[str, Any]:
     """strings: the pool; everything below that is text is a place in it.
 
     stages: names. schemas: database -> its CREATE statements. groups: [stage, step, database, kind, question, gold,
-    mean reward, answers]; an answer is [SQL, times sampled, reward or null, advantage, cause, reason, points of the
-    reward, one a line].
+    mean reward, answers]; an answer is [SQL, times sampled, reward or null, advantage, cause, reason, row counts,
+    points of the reward, one a line].
     """
     pool: dict[str, int] = {}
 
@@ -127,7 +127,8 @@ def _packed(stages: Iterable[tuple[str, Sequence[Example]]]) -> dict[str, Any]:
         [place(words), one.step, place(one.database), place(one.kind), place(one.question), place(one.gold_sql),
          round(one.mean, 4),
          [[place(answer.sql), answer.times, None if answer.total is None else round(answer.total, 4),
-           round(answer.advantage, 3), place(answer.cause), place(answer.reason), place("\n".join(answer.parts))]
+           round(answer.advantage, 3), place(answer.cause), place(answer.reason),
+           place(answer.result), place("\n".join(answer.parts))]
           for answer in one.answers]]
         for words, examples in stages for one in examples
     ]  # fmt: skip
@@ -151,5 +152,6 @@ def _readable(text: str) -> str:
     return short(text if text.isprintable() else visible(text))
 
 
-def _json(content: Mapping[str, Any]) -> str:
+def as_json(content: Mapping[str, Any]) -> str:
+    """JSON that may stand inside a `<script>` element."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)

@@ -16,6 +16,7 @@ _WIDTH, _HEIGHT = 560, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 34
 _INNER_WIDTH, _INNER_HEIGHT = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 _COLOURS = 6
+_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _BAR = Markup('<rect class="b c{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}</title></rect>')
 
 
@@ -50,7 +51,8 @@ def line_chart(title: str, lines: Sequence[Line], x_label: str, *, share: bool =
     if not lines:
         return Markup("")
     values = [y for line in lines for _, y in line.points]
-    low, high = (0.0, 1.0) if share else _round_range(min(values), max(values))
+    ticks = _SHARES if share else _ticks(min(values), max(values))
+    low, high = ticks[0], ticks[-1]
     most = max(x for line in lines for x, _ in line.points)
     least = min(0.0, min(x for line in lines for x, _ in line.points))
 
@@ -59,13 +61,13 @@ def line_chart(title: str, lines: Sequence[Line], x_label: str, *, share: bool =
         up = (y - low) / ((high - low) or 1)
         return f"{_LEFT + across * _INNER_WIDTH:.1f},{_TOP + (1 - up) * _INNER_HEIGHT:.1f}"
 
-    parts = [_axes(low, high, least, most, x_label, share)]
+    parts = [_axes(ticks, least, most, x_label, share=share)]
     for number, line in enumerate(lines):
         path = " ".join(place(x, y) for x, y in line.points)
         shape = Markup('<polyline class="l c{} d{}" points="{}"/>').format(number % _COLOURS, number % 3, path)
         x, y = place(*line.points[-1]).split(",")
         parts += [shape, Markup('<circle class="p c{}" cx="{}" cy="{}" r="2.5"/>').format(number % _COLOURS, x, y)]
-    return _figure(title, parts, [line.name for line in lines])
+    return _figure(title, parts, [f"{line.name}: {_way(line.points, share)}" for line in lines])
 
 
 def bar_chart(
@@ -88,10 +90,11 @@ def bar_chart(
     values = [value for bars in series.values() for value in bars]
     if not values:
         return Markup("")
-    high = _round_range(0.0, max(values))[1]
+    ticks = _ticks(0.0, max(values))
+    high = ticks[-1]
     slot = _INNER_WIDTH / len(labels)
     width = slot * 0.8 / len(series)
-    parts = [_axes(0.0, high, None, None, x_label, False)]
+    parts = [_axes(ticks, None, None, x_label)]
     for index in band:
         parts.append(Markup('<rect class="band" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>').format(
             _LEFT + index * slot, _TOP, slot, _INNER_HEIGHT))  # fmt: skip
@@ -117,7 +120,7 @@ def area_chart(title: str, layers: Sequence[Line], x_label: str) -> Markup:
     if len(xs) == 1:
         xs, layers = [least, most], [Line(layer.name, [layer.points[0]] * 2) for layer in layers]
     across = [_LEFT + (x - least) / ((most - least) or 1) * _INNER_WIDTH for x in xs]
-    parts = [_axes(0.0, 1.0, least, most, x_label, True)]
+    parts = [_axes(_SHARES, least, most, x_label, share=True)]
     below = [0.0] * len(xs)
     for number, layer in enumerate(layers):
         above = [min(1.0, low + y) for low, (_, y) in zip(below, layer.points, strict=True)]
@@ -156,28 +159,41 @@ def interval_chart(title: str, rows: Sequence[Interval]) -> Markup:
     return _figure(title, parts, [], bottom + 24)
 
 
-def _round_range(low: float, high: float) -> tuple[float, float]:
-    """The range widened to round numbers, so that ticks are readable."""
+def _way(points: Sequence[Sequence[float]], share: bool) -> str:
+    """Where a curve begins and ends, so that its numbers need no ruler."""
+    ends = [f"{y:.0%}" if share else _number(y) for _, y in (points[0], points[-1])]
+    return " → ".join(ends if len(points) > 1 else ends[:1])
+
+
+def _ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """About `count` steps of a round size, from at most `low` to at least `high`."""
     if high <= low:
         high = low + (abs(low) or 1.0)
-    step = 10 ** math.floor(math.log10(high - low))
-    step = step / 2 if (high - low) / step < 4 else step
-    return math.floor(low / step) * step, math.ceil(high / step) * step
+    raw = (high - low) / count
+    size = 10 ** math.floor(math.log10(raw))
+    step = size * next(nice for nice in (1, 2, 2.5, 5, 10) if nice >= raw / size * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [number * step for number in range(first, last + 1)]
 
 
-def _axes(low: float, high: float, least: float | None, most: float | None, x_label: str, share: bool) -> Markup:
-    parts = []
-    for number in range(5):
-        value, y = low + (high - low) * number / 4, _TOP + _INNER_HEIGHT * (1 - number / 4)
-        label = f"{value:.0%}" if share else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _axes(
+    ticks: Sequence[float], least: float | None, most: float | None, x_label: str, *, share: bool = False
+) -> Markup:
+    parts, low, high = [], ticks[0], ticks[-1]
+    for value in ticks:
+        y = _TOP + _INNER_HEIGHT * (1 - (value - low) / (high - low))
         parts.append(Markup('<line class="g" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
             _LEFT, _LEFT + _INNER_WIDTH, y, y))  # fmt: skip
-        parts.append(_text(_LEFT - 6, y + 4, label, "end"))
+        parts.append(_text(_LEFT - 6, y + 4, f"{value:.0%}" if share else _number(value), "end"))
     if least is not None and most is not None:
-        for number in range(5):
-            x = _LEFT + _INNER_WIDTH * number / 4
-            anchor = "start" if number == 0 else "end" if number == 4 else "middle"
-            parts.append(_text(x, _TOP + _INNER_HEIGHT + 14, f"{least + (most - least) * number / 4:.0f}", anchor))
+        for value in _ticks(least, most):
+            x = _LEFT + _INNER_WIDTH * (value - least) / ((most - least) or 1)
+            if x <= _LEFT + _INNER_WIDTH + 1:
+                parts.append(_text(x, _TOP + _INNER_HEIGHT + 14, _number(value), "middle"))
     parts.append(_text(_LEFT + _INNER_WIDTH / 2, _HEIGHT - 4, x_label, "middle"))
     return Markup("").join(parts)
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from text2sql_rl.config import content_root
 from text2sql_rl.errors import Text2SqlError
 from text2sql_rl.questions import load_questions
-from text2sql_rl.records import GroupKind
+from text2sql_rl.records import GroupKind, Match
 from text2sql_rl.report.logged import Row, named, read_part
 from text2sql_rl.runs import StageFolder
 
@@ -35,7 +35,11 @@ _PREDICTION_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One distinct candidate of a group and how often it was sampled; `parts` are the points of its reward."""
+    """One distinct candidate of a group and how often it was sampled.
+
+    `result` tells what the log keeps of its rows beside gold's; empty where none came. `parts` are the points of its
+    reward.
+    """
 
     sql: str
     times: int
@@ -43,6 +47,7 @@ class Answer:
     advantage: float
     cause: str
     reason: str
+    result: str
     parts: tuple[str, ...]
 
 
@@ -164,8 +169,18 @@ def _answer(sql: str, rows: Sequence[Row]) -> Answer:
         advantage=row.advantage,
         cause=row.cause,
         reason=reason,
+        result=_result(row),
         parts=_parts(row.items),
     )
+
+
+def _result(row: Row) -> str:
+    if row.rows is None:
+        return ""
+    counts = f"{row.rows:,} row{'s' * (row.rows != 1)}, gold has {row.gold_rows:,}"
+    if row.verdict != Match.MISMATCH:
+        return counts
+    return f"{counts}; of gold's it gives {row.row_overlap:.0%} of the rows, {row.column_overlap:.0%} of the columns"
 
 
 @cache

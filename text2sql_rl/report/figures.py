@@ -25,6 +25,11 @@ KIND_WORDS = {
 }
 _WINDOWS = 40  # a step is a few groups only: its numbers jump, and more points than these show the jumps alone
 _MOST_CAUSES = 5
+_SUPERVISED = {"sft": "SFT", "control": "control", "warmup": "warm-up"}
+_STAGE_STEP = "step of the stage"
+_ENTROPY = "Entropy of the policy, in nats a token"
+KL_TITLE = "KL from where GRPO started, in nats a token"
+_PASS_RATES = "Questions by how many of their completions match"
 
 Curve = Sequence[Sequence[float]]
 
@@ -41,8 +46,8 @@ def heldout_figure(heldout: Mapping[str, Any]) -> Markup:
     )
 
 
-def figures(numbers: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> list[Markup]:
-    """The charts of training.
+def figures(numbers: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[str, Markup]:
+    """The charts of training by their titles; empty markup where a run did not measure what a chart shows.
 
     Args:
         numbers: of report.json.
@@ -50,31 +55,52 @@ def figures(numbers: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> li
     """
     grpo = numbers["grpo"] or {}
     steps = [row for row in rows if "reward" in row]
-    related = [(one["run"], one["rule"], one["grpo"]) for one in numbers["related"]]
+    related = [(one["path"], one["rule"], one["grpo"]) for one in numbers["related"] if one["grpo"]]
     own = f"{numbers['run']} ({numbers['rule']})"
     curves = [(own, grpo), *((f"{name} ({rule})", other) for name, rule, other in related)]
+    supervised = [(shown, numbers[name] or {}) for name, shown in _SUPERVISED.items()]
+    parts = grpo.get("parts", {})
 
-    def over_steps(title: str, key: str) -> Markup:
-        return line_chart(title, [Line(name, windows(one.get(key, []))) for name, one in curves], "GRPO step")
+    def over_steps(key: str) -> list[Line]:
+        return [Line(name, windows(one.get(key, []))) for name, one in curves]
 
-    return [
-        over_steps("Mean reward of the sampled candidates", "reward"),
-        line_chart("Greedy accuracy on dev", [Line(name, one.get("dev_accuracy", [])) for name, one in curves],
-                   "GRPO step", share=True),
-        area_chart("What the groups were",
-                   [Line(KIND_WORDS[kind], windows(points)) for kind, points in grpo.get("kinds", {}).items()
-                    if any(share for _, share in points)], "GRPO step"),
-        line_chart("Why sampled candidates failed", _causes(steps), "GRPO step"),
-        over_steps("Tokens of a candidate", "mean_tokens"),
-        line_chart("Entropy of the policy, in nats a token", [Line(own, windows(curve(steps, "entropy")))],
-                   "GRPO step"),
-        over_steps("KL from where GRPO started, in nats a token", "kl"),
-        line_chart("Greedy accuracy on dev while fine-tuning",
-                   [Line(words_, (numbers[name] or {}).get("dev_accuracy", []))
-                    for name, words_ in (("sft", "SFT"), ("control", "control"), ("warmup", "warm-up"))],
-                   "step of the stage", share=True),
-        pass_rate_figure(numbers["difficulty"]),
+    def shares(found: Mapping[str, Curve]) -> list[Line]:
+        return [Line(name, windows(points)) for name, points in found.items() if any(share for _, share in points)]
+
+    hit = {f"{name} ({kind})": points for kind in ("penalty", "gate") for name, points in parts.get(kind, {}).items()}
+    kinds = {KIND_WORDS[kind]: points for kind, points in grpo.get("kinds", {}).items()}
+    drawn = [
+        _lines("Mean reward of the sampled candidates", over_steps("reward")),
+        _lines("Greedy accuracy on dev", [Line(name, one.get("dev_accuracy", [])) for name, one in curves], share=True),
+        _lines("How far the sampled candidates reach each part of the reward", shares(parts.get("component", {})),
+               share=True),
+        _lines("Sampled candidates that a penalty or a gate hits", _largest(shares(hit)), share=True),
+        ("What the groups were", area_chart("What the groups were", shares(kinds), "GRPO step")),
+        _lines("Why sampled candidates failed", _causes(steps), share=True),
+        _lines("Tokens of a candidate", [*over_steps("mean_tokens"), *_longest(grpo)]),
+        _lines("Candidates that the token limit cut", shares({own: grpo.get("cut", [])}), share=True),
+        _lines(_ENTROPY, over_steps("entropy")),
+        _lines(KL_TITLE, over_steps("kl")),
+        _lines("Loss while fine-tuning", [Line(name, windows(one.get("loss", []))) for name, one in supervised],
+               _STAGE_STEP),
+        _lines("Greedy accuracy on dev while fine-tuning",
+               [Line(name, one.get("dev_accuracy", [])) for name, one in supervised], _STAGE_STEP, share=True),
+        (_PASS_RATES, pass_rate_figure(numbers["difficulty"])),
     ]  # fmt: skip
+    return dict(drawn)
+
+
+def _lines(title: str, lines: list[Line], x_label: str = "GRPO step", *, share: bool = False) -> tuple[str, Markup]:
+    return title, line_chart(title, lines, x_label, share=share)
+
+
+def _largest(lines: list[Line]) -> list[Line]:
+    """The curves that are highest on the whole."""
+    return sorted(lines, key=lambda line: -sum(share for _, share in line.points))[:_MOST_CAUSES]
+
+
+def _longest(grpo: Mapping[str, Any]) -> list[Line]:
+    return [Line("the longest of a step", windows(grpo["longest"]))] if grpo.get("longest") else []
 
 
 def pass_rate_figure(difficulty: Mapping[str, Any]) -> Markup:
@@ -89,7 +115,7 @@ def pass_rate_figure(difficulty: Mapping[str, Any]) -> Markup:
     samples = len(next(iter(series.values()))) - 1
     kept = [number for number in range(samples + 1) if difficulty["low"] < number / samples < difficulty["high"]]
     return bar_chart(
-        "Questions by how many of their completions match",
+        _PASS_RATES,
         {name: bars for name, bars in series.items() if len(bars) == samples + 1},
         [str(number) for number in range(samples + 1)],
         f"matching, of {samples}; the filter keeps the shaded ones",
@@ -110,6 +136,4 @@ def _causes(steps: Sequence[Mapping[str, Any]]) -> list[Line]:
     """The most frequent causes of failure, as shares of the step's candidates."""
     keys = dict.fromkeys(key for row in steps for key in row if key.startswith("causes/"))
     found = [(key.removeprefix("causes/"), curve(steps, key)) for key in keys if key != "causes/equivalent"]
-    found = [(name, points) for name, points in found if any(share for _, share in points)]
-    found.sort(key=lambda pair: -sum(share for _, share in pair[1]))
-    return [Line(name, windows(points)) for name, points in found[:_MOST_CAUSES]]
+    return _largest([Line(name, windows(points)) for name, points in found if any(share for _, share in points)])

@@ -77,6 +77,24 @@ def _role_numbers(evaluations: Mapping[str, Roles], role: str, seed: int) -> dic
     return out
 
 
+def last_policies(first: Mapping[str, Roles], second: Mapping[str, Roles], seed: int) -> dict[str, Any] | None:
+    """The last policy of one run against the last of another, on the held-out questions that both were scored on.
+
+    Returns:
+        first, second: names of the policies; then as each of `comparisons` in report.json. None where there is none.
+    """
+    names = [
+        next((name for name in reversed(POLICIES) if _HEADLINE in run.get(name, {})), "") for run in (first, second)
+    ]
+    if not all(names):
+        return None
+    answers = {
+        side: _answers(run[name][_HEADLINE]) for side, run, name in zip("ab", (first, second), names, strict=True)
+    }
+    pair = _paired(answers, "a", "b", seed)
+    return None if pair is None else {"first": names[0], "second": names[1], **_as_dict(pair)}
+
+
 def removed_share(
     answers: Mapping[str, Mapping[tuple[str, str], int]], first: str, second: str, of: str = ""
 ) -> float | None:

@@ -36,7 +36,12 @@ class Row:
     candidate: str | None
     no_candidate: str
     outcome_reason: str
+    rows: int | None
+    gold_rows: int
+    verdict: str | None
     verdict_words: str
+    row_overlap: float
+    column_overlap: float
     items: str
     total: float | None
     unscored: str

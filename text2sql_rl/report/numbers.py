@@ -7,11 +7,11 @@ tables, pages.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from text2sql_rl.errors import RunError
-from text2sql_rl.group import AGGREGATION_WORDS, AdvantageRule, describe
+from text2sql_rl.group import AGGREGATION_WORDS, AdvantageRule, describe, describe_truncated
 from text2sql_rl.report import words
 from text2sql_rl.report.costs import cost_numbers
 from text2sql_rl.report.heldout import POLICIES, heldout_numbers, read_evaluations
@@ -22,8 +22,13 @@ from text2sql_rl.runs import RunFolder
 FORMAT = 1
 
 
-def run_numbers(run: RunFolder) -> dict[str, Any]:
+def run_numbers(run: RunFolder, beside: Sequence[RunFolder] = (), *, unfinished: bool = False) -> dict[str, Any]:
     """Every number of the report.
+
+    Args:
+        run: the run folder.
+        beside: runs to compare it with, beside those that belong to it.
+        unfinished: a run of which nothing is evaluated yet has numbers too.
 
     Raises:
         RunError: this is no run folder, nothing was evaluated yet, or one of its files is not what it should be.
@@ -31,7 +36,7 @@ def run_numbers(run: RunFolder) -> dict[str, Any]:
     record = run.read()
     config = record["config"]
     evaluations = read_evaluations(run)
-    if not evaluations:
+    if not evaluations and not unfinished:
         raise RunError("no stage has been evaluated yet", file=run.path, field="stages/evaluate_*",
                        fix="`text2sql-rl run CONFIG` runs all that is missing, in order.")  # fmt: skip
     numbers: dict[str, Any] = {
@@ -47,16 +52,17 @@ def run_numbers(run: RunFolder) -> dict[str, Any]:
         "heldout": heldout_numbers(evaluations, record.get("seed") or 0),
         **cost_numbers(run),
         **training_numbers(run, config),
-        **sibling_numbers(run),
+        **sibling_numbers(run, beside),
         "lineage": _lineage(run, record),
     }
     return {**numbers, "answer": words.answer(numbers), "warnings": words.warnings(numbers)}
 
 
 def declared(advantage: Mapping[str, Any]) -> dict[str, Any]:
-    """The config's `grpo.advantage` and what it means in words: the formula, and what becomes of the tokens' losses."""
-    formula = describe(AdvantageRule(advantage["scale"], advantage["floor"]))
-    return {**advantage, "formula": formula, "loss": AGGREGATION_WORDS}
+    """The config's `grpo.advantage` and what it means in words: formula, tokens' losses, completions that were cut."""
+    rule = AdvantageRule(**advantage)
+    cut = describe_truncated(rule)
+    return {**advantage, "formula": describe(rule), "loss": AGGREGATION_WORDS, "truncated": cut}
 
 
 def is_complete(numbers: Mapping[str, Any]) -> bool:

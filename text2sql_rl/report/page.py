@@ -2,7 +2,8 @@
 
 In: a run folder and the numbers of report.json. Out: the page's text. What models wrote is hostile: everything is
 escaped, control and direction characters are made visible, and the page's own policy forbids requests and any script
-but the one whose hash it names. Not here: numbers, charts' shapes.
+but those whose hashes it names. A served page (`Served`) has one script more, and may ask its server. Not here:
+numbers, charts' shapes, serving.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,10 @@ import jinja2
 from markupsafe import Markup
 
 from text2sql_rl.report import words
-from text2sql_rl.report.browser import browser
+from text2sql_rl.report.browser import MOST_ROLLOUTS, as_json, browser
 from text2sql_rl.report.examples import Example, example_groups, heldout_failures, question_texts
-from text2sql_rl.report.figures import KIND_WORDS, figures, heldout_figure
+from text2sql_rl.report.figures import KIND_WORDS, KL_TITLE, figures, heldout_figure
+from text2sql_rl.report.progress import Progress
 from text2sql_rl.report.redteam import read_redteam
 from text2sql_rl.report.rule import rule_in_words
 from text2sql_rl.report.tables import COMPARISON_WORDS, POLICY_WORDS
@@ -31,26 +34,92 @@ _FOLDER = Path(__file__).parent
 _GROUPS, _FAILURES, _RELATED_GROUPS = 12, 12, 6
 
 
-def page(run: RunFolder, numbers: Mapping[str, Any], redteam: Path | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a page has beside the written one when it is served while the run goes on.
+
+    Args:
+        script: runs before the page's own; it may ask the server that the page came from, and nobody else.
+        data: what the script reads, as JSON.
+        links: (words, place) of the other pages.
+        stages: what becomes of each stage, for the table.
+    """
+
+    script: str
+    data: Mapping[str, Any]
+    links: Sequence[tuple[str, str]]
+    stages: Sequence[Progress]
+
+
+def page(
+    run: RunFolder,
+    numbers: Mapping[str, Any],
+    redteam: Path | None = None,
+    served: Served | None = None,
+    *,
+    groups: bool = True,
+) -> str:
     """The page's text.
 
     Args:
         run: the run folder.
         numbers: of report.json.
         redteam: what `text2sql-rl redteam RULE --out FILE` wrote; the run folder's redteam.json where none is given.
+        served: what a server adds; None for a page that stands alone.
+        groups: whether groups and wrong answers are in it: they are most of it, and take most of the time.
 
     Raises:
         RunError: a rollout or prediction file, or the red team's, is damaged or missing.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
+    texts = question_texts() if groups else {}
+    last = next((source for source in ("grpo", "warmup", "sft") if run.source(f"evaluate_{source}").is_done()), "base")
+    script, browsed = (_FOLDER / "browser.js").read_text("utf-8"), browser(run, texts, MOST_ROLLOUTS if groups else 0)
+    scripts = [*([served.script] if served else []), *([script] if browsed.groups or served else [])]
+    drawn = figures(numbers, run.stage("grpo").metrics())
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            numbers=numbers,
+            scripts=[Markup(one) for one in scripts],
+            policy_words=Markup(content_policy(scripts, asks=served is not None)),
+            served=served,
+            served_json=Markup(as_json(served.data)) if served else "",
+            browser=browsed,
+            browser_json=Markup(browsed.text),
+            heldout=numbers["heldout"],
+            policies=POLICY_WORDS,
+            comparisons=COMPARISON_WORDS,
+            kinds=KIND_WORDS,
+            heldout_chart=heldout_figure(numbers["heldout"]),
+            charts=[chart for chart in drawn.values() if chart],
+            kl_is_off=KL_TITLE in drawn and not drawn[KL_TITLE],
+            unmeasured=[title for title, chart in drawn.items() if not chart],
+            parts=_parts(numbers["heldout"]),
+            groups=example_groups(run.stage("grpo"), texts, _GROUPS) if groups else [],
+            failures=heldout_failures(run.source(f"evaluate_{last}"), _FAILURES) if groups else [],
+            failing=POLICY_WORDS[last],
+            related_groups=_related_groups(run, numbers["related"], texts) if groups else {},
+            rule=rule_in_words(numbers["rule"], (numbers["lineage"]["environment"] or {}).get("rule_sha256")),
+            redteam=read_redteam(redteam or run.path / "redteam.json", given=redteam is not None),
+            commands=commands(numbers["lineage"], run.path),
+            run_path=f"{run.path.parent.name}/{run.name}",
+            config=json.dumps(run.read()["config"], indent=2),
+        )
+    )
+
+
+def environment(*folders: Path) -> jinja2.Environment:
+    """Templates of this room, and of further folders, under which every text is escaped and made visible."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([*folders, _FOLDER]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
+    made.filters.update(
         percent=words.percent,
         interval=words.interval,
         points=words.points,
@@ -58,31 +127,19 @@ def page(run: RunFolder, numbers: Mapping[str, Any], redteam: Path | None = None
         points_interval=words.points_interval,
         short=words.short,
     )
-    texts = question_texts()
-    last = next((source for source in ("grpo", "warmup", "sft") if run.source(f"evaluate_{source}").is_done()), "base")
-    script, browsed = (_FOLDER / "browser.js").read_text("utf-8"), browser(run, texts)
-    return environment.get_template("page.html.j2").render(
-        numbers=numbers,
-        script=Markup(script),
-        script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        browser=browsed,
-        browser_json=Markup(browsed.text),
-        heldout=numbers["heldout"],
-        policies=POLICY_WORDS,
-        comparisons=COMPARISON_WORDS,
-        kinds=KIND_WORDS,
-        heldout_chart=heldout_figure(numbers["heldout"]),
-        charts=figures(numbers, run.stage("grpo").metrics()),
-        parts=_parts(numbers["heldout"]),
-        groups=example_groups(run.stage("grpo"), texts, _GROUPS),
-        failures=heldout_failures(run.source(f"evaluate_{last}"), _FAILURES),
-        failing=POLICY_WORDS[last],
-        related_groups=_related_groups(run, numbers["related"], texts),
-        rule=rule_in_words(numbers["rule"], (numbers["lineage"]["environment"] or {}).get("rule_sha256")),
-        redteam=read_redteam(redteam or run.path / "redteam.json", given=redteam is not None),
-        commands=commands(numbers["lineage"], run.path),
-        run_path=f"{run.path.parent.name}/{run.name}",
-        config=json.dumps(run.read()["config"], indent=2),
+    return made
+
+
+def content_policy(scripts: Sequence[str], *, asks: bool = False) -> str:
+    """The content security policy of a page with these inline scripts; `asks` lets them ask the page's own server."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts
+    )  # fmt: skip
+    none = "'none'"
+    own = " connect-src 'self'; img-src 'self';" if asks else ""
+    return (
+        f"default-src {none}; script-src {hashes or none}; style-src 'unsafe-inline';{own} base-uri {none}; "
+        f"form-action {none}"
     )
 
 
@@ -124,6 +181,6 @@ def _related_groups(
     """Groups of the last third of each related run: what its reward taught the policy to write."""
     out = {}
     for one in related:
-        stage = RunFolder(run.path.parent / one["run"]).stage("grpo")
-        out[one["run"]] = example_groups(stage, texts, 3 * _RELATED_GROUPS)[-_RELATED_GROUPS:]
+        stage = RunFolder(run.path.parent / one["path"]).stage("grpo")
+        out[one["path"]] = example_groups(stage, texts, 3 * _RELATED_GROUPS)[-_RELATED_GROUPS:]
     return out

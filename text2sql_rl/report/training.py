@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from text2sql_rl.records import GroupKind
+from text2sql_rl.report.components import component_curves
 from text2sql_rl.runs import RunFolder
 from text2sql_rl.statistics import median_and_range
 
@@ -35,8 +36,13 @@ def training_numbers(run: RunFolder, config: Mapping[str, Any]) -> dict[str, Any
             "after_warmup": _pass_rates(run, "difficulty_warm"),
         },
         **{name: _supervised(run, name) for name in ("sft", "control", "warmup")},
-        "grpo": grpo_numbers(run),
+        "grpo": _with_components(run, grpo_numbers(run)),
     }
+
+
+def _with_components(run: RunFolder, grpo: dict[str, Any] | None) -> dict[str, Any] | None:
+    """With `parts`: kind of reward part -> name -> curve of its mean measurement; of the run itself only."""
+    return None if grpo is None else {**grpo, "parts": component_curves(run.stage("grpo"))}
 
 
 def grpo_numbers(run: RunFolder) -> dict[str, Any] | None:
@@ -44,7 +50,8 @@ def grpo_numbers(run: RunFolder) -> dict[str, Any] | None:
 
     Returns:
         signs: what the stage itself found wrong, in sentences.
-        reward, dev_accuracy, accuracy, mean_tokens, kl: [step, value] curves; empty where not measured.
+        reward, dev_accuracy, accuracy, mean_tokens, longest, cut, entropy, kl: [step, value] curves; empty where not
+            measured.
         start, end: means over the first and last tenth of the steps: reward, accuracy, kinds, causes.
         kinds: group kind -> curve of its share of the step's groups.
         reward_share: the judge's share of a step's wall time: median, its 10 % and 90 % points, steps; whole = over
@@ -66,6 +73,9 @@ def grpo_numbers(run: RunFolder) -> dict[str, Any] | None:
         "dev_accuracy": [*_dev_at_start(run, rows), *curve(rows, "dev_accuracy")],
         "accuracy": curve(steps, "accuracy"),
         "mean_tokens": curve([{**row, "mean_tokens": _tokens(row)} for row in steps], "mean_tokens"),
+        "longest": curve(steps, "completions/max_length"),
+        "cut": curve(steps, "completions/clipped_ratio"),
+        "entropy": curve(steps, "entropy"),
         "kl": curve(steps, "kl"),
         "kinds": {kind: curve([{**row, kind: _kinds(row).get(kind)} for row in steps], kind) for kind in _all(steps)},
         "start": _means(steps[:cut]),
@@ -125,9 +135,9 @@ def _pass_rates(run: RunFolder, name: str) -> dict[str, Any] | None:
 
 def _supervised(run: RunFolder, name: str) -> dict[str, Any] | None:
     stage = run.source(name)
-    if not stage.is_done():
+    rows, result = stage.metrics(), stage.result() if stage.is_done() else {}
+    if not rows and not result:
         return None
-    rows, result = stage.metrics(), stage.result()
     keys = ("steps", "best_step", "pairs", "old_policy_pairs", "labelled_pairs")
     return {
         **{key: result[key] for key in keys if key in result},
