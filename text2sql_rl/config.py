@@ -54,13 +54,30 @@ class PretrainedPolicy(_Part):
     kind: Literal["pretrained"]
     model: str = Field(description="Name or folder of the model.")
     lora: Lora | None = Field(None, description="Adapters; leave out to train all weights.")
-    dtype: Literal["float32", "bfloat16"] = Field("bfloat16", description="Precision of the weights.")
+    dtype: Literal["float32", "bfloat16", "nf4"] = Field(
+        "bfloat16", description="Precision of the weights; nf4 is QLoRA: 4 bits, for lora on a GPU with bitsandbytes."
+    )
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = Field(
+        "sdpa", description="How attention is computed; flash_attention_2 needs a GPU and the package flash-attn."
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="Compute activations again instead of keeping them: far less memory, a third slower."
+    )
+
+    @field_validator("dtype")
+    @classmethod
+    def _has_adapters(cls, dtype: str, info: ValidationInfo) -> str:
+        if dtype == "nf4" and info.data.get("lora") is None:
+            raise ValueError("weights of 4 bits cannot be trained; add lora to train adapters beside them")
+        return dtype
 
 
 class Sampling(_Part):
     """Limits of prompts and completions, and the sampling temperature."""
 
-    max_prompt_tokens: int = Field(ge=16, description="A longer prompt is an error, never cut.")
+    max_prompt_tokens: int = Field(
+        ge=16, description="Falls: less of a schema is shown, then questions are left out; a prompt is never cut."
+    )
     max_completion_tokens: int = Field(ge=8, description="Rises: fewer truncated answers, slower sampling.")
     temperature: float = Field(1.0, gt=0, description="Rises: more varied candidates, lower pass rate.")
     batch: int = Field(ge=1, description="Completions sampled at once. Rises: faster, more memory.")
@@ -129,6 +146,13 @@ class Canaries(_Part):
     stop: bool = Field(description="Whether a paid one ends the run, or only stands in alarms.jsonl.")
 
 
+class Dynamic(_Part):
+    """Dynamic sampling: groups that are not mixed are dropped, and other questions asked in their place."""
+
+    rounds: int = Field(ge=2, description="The most rounds of sampling a block. Rises: fuller updates, slower steps.")
+    half_life: int = Field(ge=1, description="Steps after which a pass rate counts half, and a hopeless question rests.")
+
+
 class Grpo(_Part):
     """Group relative policy optimisation through TRL."""
 
@@ -144,6 +168,7 @@ class Grpo(_Part):
     save_every: int = Field(ge=1, description="Steps between checkpoints; a killed run loses at most these.")
     keep: Literal["best", "last"] = Field("best", description="The policy that counts: the best on dev, or the last.")
     canaries: Canaries | None = None
+    dynamic: Dynamic | None = None
 
 
 class Control(_Part):
@@ -169,7 +194,7 @@ class RunConfig(_Part):
     seed: int = Field(ge=0, description="Seed of everything random.")
     runs: Path = Field(Path("runs"), description="Where run folders lie.")
     parent: str | None = Field(None, description="Run whose base and sft stages this one starts from.")
-    prompt_style: Literal["slot", "ddl"] = Field(description="How question and schema become a prompt.")
+    prompt_style: Literal["slot", "ddl", "compact"] = Field(description="How question and schema become a prompt.")
     policy: ScratchPolicy | PretrainedPolicy = Field(discriminator="kind")
     sampling: Sampling
     judge: JudgeSettings

@@ -8,7 +8,9 @@ torch = pytest.importorskip("torch", reason="the [train] extra is not installed"
 
 from text2sql_rl.config import Sampling, ScratchPolicy  # noqa: E402
 from text2sql_rl.errors import PolicyError  # noqa: E402
-from text2sql_rl.policy.hf import Policy, make_scratch, sample_ids  # noqa: E402
+from text2sql_rl.extract import extract  # noqa: E402
+from text2sql_rl.policy import hf  # noqa: E402
+from text2sql_rl.policy.hf import Loading, Policy, encode, make_scratch, sample_ids  # noqa: E402
 from text2sql_rl.prompts.slot import SlotStyle, placeholders  # noqa: E402
 from text2sql_rl.records import Finish, Prompt  # noqa: E402
 
@@ -65,9 +67,40 @@ def test_a_seed_repeats_and_order_is_kept(policy: Policy) -> None:
     )
 
 
-def test_a_long_prompt_is_refused_not_cut(policy: Policy) -> None:
+def test_a_long_prompt_is_not_asked_and_not_cut(policy: Policy) -> None:
+    sampled = policy.sample(prompts("how " * 31, "how"), SlotStyle([]), LIMITS, samples=2, seed=0)
+    told = "not asked: the prompt has 31 tokens, more than sampling.max_prompt_tokens = 30"
+    assert {one.text for one in sampled[0]} == {told}
+    assert {(one.raw, one.tokens, one.finish) for one in sampled[0]} == {("", 0, Finish.STOP)}
+    assert sampled[1][0].tokens > 0
+    assert extract(sampled[0][0].text).sql is None
     with pytest.raises(PolicyError, match=r"question 0: the prompt has 31 tokens.*max_prompt_tokens = 30"):
-        policy.sample(prompts("how " * 31), SlotStyle([]), LIMITS, samples=1, seed=0)
+        encode(policy.tokenizer, prompts("how " * 31), 30)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize(
+    ("loading", "told"),
+    [
+        (Loading("nf4"), "policy.dtype: nf4 needs a GPU that torch can use, and there is none. Set it to bfloat16."),
+        (Loading(attention="flash_attention_2"), "policy.attention: flash_attention_2 needs a GPU"),
+    ],
+)
+def test_what_this_machine_cannot_do_is_one_clear_error(folder: Path, loading: Loading, told: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        Policy(folder, loading)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("loading", "package"),
+    [(Loading("nf4"), "bitsandbytes"), (Loading(attention="flash_attention_2"), "flash-attn")],
+)
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, loading: Loading, package: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(hf, "find_spec", lambda name: None)
+    with pytest.raises(PolicyError, match=f"needs the package {package}"):
+        loading.check()
 
 
 def test_a_missing_model_is_one_clear_error(tmp_path: Path) -> None:

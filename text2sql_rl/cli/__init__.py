@@ -22,6 +22,7 @@ from text2sql_rl.cli import (
     importing_questions,
     judging,
     machine,
+    prompting,
     reading,
     redteam,
     replays,
@@ -38,7 +39,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for group in (stages, evaluating, judging, redteam, replays, reading, content, validating, machine):
+for group in (stages, evaluating, judging, redteam, replays, reading, content, validating, prompting, machine):
     app.add_typer(group.app)
 importing.app.add_typer(importing_questions.app)
 app.add_typer(importing.app, name="import")

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from text2sql_rl.errors import PolicyError
-from text2sql_rl.policy.hf import Policy
-from text2sql_rl.prompts import Style, make_style
+from text2sql_rl.policy.hf import Loading, Policy, token_counter
+from text2sql_rl.prompts import SchemaStyle, Style, make_style
 from text2sql_rl.prompts.slot import SlotStyle
 
 _STYLE = "prompt_style.json"
@@ -21,7 +21,10 @@ _STYLE = "prompt_style.json"
 def save_style(style: Style, folder: Path) -> None:
     """Write the prompt style beside the model."""
     words = sorted(style.vocabulary) if isinstance(style, SlotStyle) else []
-    (folder / _STYLE).write_text(json.dumps({"style": style.name, "vocabulary": words}), encoding="utf-8")
+    record: dict[str, Any] = {"style": style.name, "vocabulary": words}
+    if isinstance(style, SchemaStyle) and style.max_tokens is not None:
+        record["max_tokens"] = style.max_tokens
+    (folder / _STYLE).write_text(json.dumps(record), encoding="utf-8")
 
 
 def load_style(folder: Path) -> Style:
@@ -32,7 +35,7 @@ def load_style(folder: Path) -> Style:
     """
     try:
         saved = json.loads((folder / _STYLE).read_text(encoding="utf-8"))
-        return make_style(saved["style"], saved["vocabulary"])
+        return make_style(saved["style"], saved["vocabulary"], saved.get("max_tokens"))
     except (OSError, ValueError, KeyError) as error:
         raise PolicyError("has no prompt style", file=folder / _STYLE, fix="Train the checkpoint again.") from error
 
@@ -51,15 +54,22 @@ def save_model(model: Any, tokenizer: Any, style: Style, folder: Path) -> None:
     temporary.replace(folder)
 
 
-def load(folder: Path, dtype: str) -> tuple[Policy, Style]:
-    """The policy and its prompt style.
+def load(folder: Path, loading: Loading | str) -> tuple[Policy, Style]:
+    """The policy and its prompt style, whose limit is counted with the policy's own tokenizer.
+
+    Args:
+        folder: a checkpoint.
+        loading: how the model is loaded; or only the precision of its weights.
 
     Raises:
-        PolicyError: the folder does not hold both.
+        PolicyError: the folder does not hold both, or this machine cannot load it so.
     """
     style = load_style(folder)
     named = folder / "model_name.txt"
-    return Policy(named.read_text(encoding="utf-8") if named.is_file() else folder, dtype), style
+    policy = Policy(named.read_text(encoding="utf-8") if named.is_file() else folder, loading)
+    if isinstance(style, SchemaStyle):
+        style.bind(token_counter(policy.tokenizer))
+    return policy, style
 
 
 def newest_state(folder: Path) -> Path | None:

@@ -15,6 +15,7 @@ from text2sql_rl.judge import Judge
 from text2sql_rl.learn.material import asked
 from text2sql_rl.learn.sft import Schedule
 from text2sql_rl.learn.watch import DevCheck
+from text2sql_rl.policy.hf import Loading
 from text2sql_rl.prompts import Style
 from text2sql_rl.records import Database, Question
 from text2sql_rl.rollout_log import Lineage, Origin
@@ -23,14 +24,20 @@ from text2sql_rl.scoring import load_rule
 
 
 def refuse_misfit(config: RunConfig) -> None:
-    """A policy from scratch knows the words of the slot style and no others; a pretrained one knows no slots."""
-    style = "slot" if isinstance(config.policy, ScratchPolicy) else "ddl"
-    if config.prompt_style != style:
+    """A policy from scratch knows the words of the slot style and no others; a pretrained one knows no slots.
+
+    Raises:
+        ConfigError: policy and prompt style do not go together.
+        PolicyError: this machine cannot load the policy as the config says.
+    """
+    styles = ("slot",) if isinstance(config.policy, ScratchPolicy) else ("ddl", "compact")
+    if config.prompt_style not in styles:
         raise ConfigError(
             f"a {config.policy.kind} policy cannot read prompt style {config.prompt_style}",
             field="prompt_style",
-            fix=f"Set it to {style}, or change policy.kind.",
+            fix=f"Set it to {' or '.join(styles)}, or change policy.kind.",
         )
+    loading(config).check()
 
 
 def open_judge(config: RunConfig) -> Judge:
@@ -78,9 +85,12 @@ def lineage_of(
     )
 
 
-def number_format(config: RunConfig) -> str:
-    """The number format the policy is loaded in."""
-    return config.policy.dtype if isinstance(config.policy, PretrainedPolicy) else "float32"
+def loading(config: RunConfig) -> Loading:
+    """How the policy is loaded for training and measuring."""
+    policy = config.policy
+    if isinstance(policy, ScratchPolicy):
+        return Loading()
+    return Loading(policy.dtype, policy.attention, policy.gradient_checkpointing)
 
 
 def adapters(config: RunConfig) -> Lora | None:

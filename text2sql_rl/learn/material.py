@@ -9,11 +9,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from text2sql_rl.content import Content
 from text2sql_rl.errors import DataError, LeakError
 from text2sql_rl.instances.store import shared_pairs
 from text2sql_rl.learn.pairs import Pair
+from text2sql_rl.policy.hf import token_ids
+from text2sql_rl.prompts import Style
 from text2sql_rl.prompts.slot import SlotStyle, placeholders
 from text2sql_rl.records import Database, Group, Question, Split
 
@@ -32,6 +35,33 @@ def asked(content: Content, role: str) -> list[tuple[Question, Database]]:
     if not questions:
         raise DataError(f"the question set {role!r} is empty", fix="Synthesize or import questions.")
     return shared_pairs(content, questions)
+
+
+def fitting(
+    items: Sequence[tuple[Question, Database]], style: Style, tokenizer: Any, longest: int
+) -> tuple[list[tuple[Question, Database]], list[str]]:
+    """The questions whose prompts fit, and the ids of those whose do not: they are left out and must be counted.
+
+    Args:
+        items: questions with their databases.
+        style: of the prompts.
+        tokenizer: of the policy.
+        longest: most tokens of a prompt.
+
+    Raises:
+        DataError: none fits.
+    """
+    prompts = [style.prompt(question, database) for question, database in items]
+    lengths = [len(ids) for ids in token_ids(tokenizer, prompts)]
+    kept = [item for item, length in zip(items, lengths, strict=True) if length <= longest]
+    if not kept:
+        raise DataError(
+            f"no prompt fits: the shortest of {len(items)} has {min(lengths, default=0)} tokens",
+            field="sampling.max_prompt_tokens",
+            fix=f"Raise it above {longest}.",
+        )
+    known = {question.id for question, _ in kept}
+    return kept, [question.id for question, _ in items if question.id not in known]
 
 
 def shuffled(content: Content, seed: int) -> list[tuple[Question, Database]]:

@@ -14,10 +14,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from text2sql_rl.canaries import watch_over
 from text2sql_rl.config import RunConfig, ScratchPolicy
 from text2sql_rl.content import open_content
-from text2sql_rl.group import AGGREGATION_WORDS, AdvantageRule, describe
 from text2sql_rl.learn import difficulty as measuring
 from text2sql_rl.learn import grpo as group_training
 from text2sql_rl.learn.checkpoints import load, save_style
@@ -25,15 +23,15 @@ from text2sql_rl.learn.equipment import (
     adapters,
     dev_check,
     lineage_of,
+    loading,
     make_schedule,
-    number_format,
     open_judge,
     refuse_misfit,
 )
-from text2sql_rl.learn.material import asked, count_visits, shuffled, solved_pairs, training_order, vocabulary
+from text2sql_rl.learn.material import asked, fitting, shuffled, solved_pairs, vocabulary
 from text2sql_rl.learn.pairs import Pair, build_rows, unexpressed
+from text2sql_rl.learn.reinforce import reinforce
 from text2sql_rl.learn.sft import Schedule, fine_tune
-from text2sql_rl.learn.signs import Signs
 from text2sql_rl.learn.watch import DevCheck
 from text2sql_rl.policy.hf import Policy, make_scratch
 from text2sql_rl.prompts import Style, make_style
@@ -61,7 +59,7 @@ def base(config: RunConfig, run: RunFolder) -> None:
         make_scratch(config.policy, [*placeholders(), *words, *answers], longest, config.seed, folder)
         result: dict[str, Any] = {"words": len(words), "sql_tokens": len(answers)}
     else:
-        style = make_style(config.prompt_style)
+        style = make_style(config.prompt_style, max_tokens=config.sampling.max_prompt_tokens)
         (folder / "model_name.txt").write_text(config.policy.model, encoding="utf-8")
         result = {"model": config.policy.model}
     save_style(style, folder)
@@ -74,7 +72,7 @@ def sft(config: RunConfig, run: RunFolder) -> None:
     stage.start()
     with open_judge(config) as judge:
         content = open_content()
-        policy, style = load(run.source("base").path / "checkpoint", number_format(config))
+        policy, style = load(run.source("base").path / "checkpoint", loading(config))
         settings = config.sft
         pairs = [Pair(question, database, question.gold_sql) for question, database in asked(content, "sft")]
         schedule = make_schedule(config, settings.steps, settings.batch, settings.learning_rate, settings.patience)
@@ -91,7 +89,7 @@ def control(config: RunConfig, run: RunFolder) -> None:
     stage.start()
     with open_judge(config) as judge:
         content = open_content()
-        policy, style = load(run.source("sft").path / "checkpoint", number_format(config))
+        policy, style = load(run.source("sft").path / "checkpoint", loading(config))
         pairs = [Pair(question, database, question.gold_sql) for question, database in asked(content, "sft")]
         settings = config.control
         schedule = make_schedule(config, settings.steps, config.sft.batch, settings.learning_rate, None, offset=2)
@@ -121,7 +119,7 @@ def warmup(config: RunConfig, run: RunFolder) -> None:
     stage.start()
     with open_judge(config) as judge:
         content = open_content()
-        policy, style = load(run.source("sft").path / "checkpoint", number_format(config))
+        policy, style = load(run.source("sft").path / "checkpoint", loading(config))
         settings = config.warmup
         groups = read_groups(run.source("difficulty").path / "rollouts")
         solved = solved_pairs(groups, {q.id: (q, d) for q, d in asked(content, "rl")}, settings.per_question)
@@ -134,50 +132,16 @@ def warmup(config: RunConfig, run: RunFolder) -> None:
 
 
 def grpo(config: RunConfig, run: RunFolder) -> None:
-    """Group relative policy optimisation on the questions of the band."""
+    """Group relative policy optimisation on the questions of the band; under torchrun, on every rank."""
     stage = run.stage("grpo")
-    stage.start()
+    if group_training.is_first_rank():
+        stage.start()
     before = "warmup" if config.warmup else "sft"
-    measured = "difficulty_warm" if config.warmup else "difficulty"
     with open_judge(config) as judge:
-        content = open_content()
-        policy, style = load(run.source(before).path / "checkpoint", number_format(config))
-        by_id = {question.id: (question, database) for question, database in asked(content, "rl")}
-        kept = run.source(measured).result()["kept_ids"]
-        settings = config.grpo
-        order = training_order(kept, settings.steps * settings.questions_per_step, config.seed)
-        visits = count_visits(order)
-        tasks = [group_training.Task(*by_id[q], style.prompt(*by_id[q], visit=visit)) for q, visit in visits]
-        lineage = lineage_of(config, "grpo", before, judge, [by_id[name] for name in kept])
-        watch = watch_over(tasks, judge, settings.canaries, stage)
-        signs = Signs(stage, settings.save_every)
-
-        def log(step: int, groups: Sequence[Group]) -> None:
-            write_groups(part_path(stage.path / "rollouts", step), groups, lineage, step=step)
-            watch.after(step, sum(len(group.rollouts) for group in groups))
-            signs.after(step)
-
-        result = group_training.train(
-            policy,
-            style,
-            tasks,
-            settings,
-            config.sampling,
-            judge,
-            stage,
-            dev_check(config, content, style, judge),
-            seed=config.seed + 3,
-            lora=adapters(config),
-            muon=isinstance(config.policy, ScratchPolicy),
-            log_groups=log,
-        )
-    databases = sorted({task.question.database for task in tasks})
-    words = {
-        "advantage": describe(AdvantageRule(settings.advantage.scale, settings.advantage.floor)),
-        "loss": AGGREGATION_WORDS,
-        "signs": signs.now(settings.steps),
-    }
-    stage.finish({**result, **watch.result(), **words, "questions": len(set(order)), "databases": databases})
+        policy, style = load(run.source(before).path / "checkpoint", loading(config))
+        result = reinforce(config, run, stage, policy, style, judge, before)
+    if group_training.is_first_rank():
+        stage.finish(result)
 
 
 def _measure(
@@ -189,7 +153,8 @@ def _measure(
     rates: list[PassRate] = []
     began = time.perf_counter()
     with open_judge(config) as judge:
-        policy, style = load(run.source(source).path / "checkpoint", number_format(config))
+        policy, style = load(run.source(source).path / "checkpoint", loading(config))
+        items, too_long = fitting(items, style, policy.tokenizer, config.sampling.max_prompt_tokens)
         lineage = lineage_of(config, name, source, judge, items)
         folder = stage.path / "rollouts"
 
@@ -211,8 +176,14 @@ def _measure(
     numbers = measuring.summary(rates, band, settings.samples)
     seconds = time.perf_counter() - began
     databases = sorted({database.name for _, database in items})
-    words = f"kept {numbers['kept']}, too easy {numbers['too_easy']}, too hard {numbers['too_hard']}"
-    stage.finish({**numbers, "kept_ids": list(band.kept), "seconds": seconds, "databases": databases, "summary": words})
+    words = f"kept {numbers['kept']}, too easy {numbers['too_easy']}, too hard {numbers['too_hard']}{_left(too_long)}"
+    result = {**numbers, "kept_ids": list(band.kept), "too_long": too_long, "seconds": seconds, "databases": databases}
+    stage.finish({**result, "summary": words})
+
+
+def _left(too_long: Sequence[str]) -> str:
+    """What a summary adds where prompts did not fit."""
+    return f"; {len(too_long)} prompts too long, left out" if too_long else ""
 
 
 def _fine_tune(
@@ -225,6 +196,11 @@ def _fine_tune(
     dev: DevCheck,
     curriculum: bool,
 ) -> dict[str, Any]:
+    _, too_long = fitting(
+        [(one.question, one.database) for one in pairs], style, policy.tokenizer, config.sampling.max_prompt_tokens
+    )
+    left = set(too_long)
+    pairs = [one for one in pairs if one.question.id not in left]
     rows = build_rows(
         pairs,
         style,
@@ -238,10 +214,12 @@ def _fine_tune(
     )
     left_out = [pair.question.id for pair in unexpressed(pairs, style)]
     result = fine_tune(policy, style, rows, schedule, stage, dev, adapters(config))
+    best = f"dev {result['dev_accuracy']:.1%} at step {result['best_step']} of {result['steps']}"
     return {
         **result,
         "pairs": len(pairs),
         "unexpressed": left_out,
+        "too_long": too_long,
         "databases": sorted({pair.database.name for pair in pairs}),
-        "summary": f"dev {result['dev_accuracy']:.1%} at step {result['best_step']} of {result['steps']}",
+        "summary": f"{best}{_left(too_long)}",
     }

@@ -1,12 +1,15 @@
 """Causal language models: make one from scratch, load one by name or folder, sample from it.
 
 In: prompts. Out: completions, each with its finish reason. All samples of one prompt share the prompt's pass through
-the model. Not here: training, judging, cutting prompts to fit (a prompt that does not fit is a `PolicyError`).
+the model. A prompt that does not fit is answered with nothing but the reason. Not here: training, judging, cutting.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
+    BitsAndBytesConfig,
     DynamicCache,
     GenerationConfig,
     LlamaConfig,
@@ -32,6 +36,33 @@ from text2sql_rl.records import Completion, Finish, Prompt
 _SPECIAL = ("<pad>", "<eos>", "<unk>")
 # Copying needs tokens that stay apart in the residual stream; with the usual 0.02 it is not learned (docs/lab-log.md).
 _EMBEDDING_STD = 0.5
+_NF4 = "nf4"
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """How a model is loaded: its weights' precision (or nf4), how it attends, whether activations are recomputed."""
+
+    dtype: str = "float32"
+    attention: str = "sdpa"
+    gradient_checkpointing: bool = False
+
+    def check(self) -> None:
+        """Refuse what this machine cannot do.
+
+        Raises:
+            PolicyError: names the field and what is missing.
+        """
+        cuda = torch.cuda.is_available()
+        needs = {"policy.dtype": (self.dtype == _NF4, self.dtype, "bitsandbytes"),
+                 "policy.attention": (self.attention == "flash_attention_2", self.attention, "flash_attn")}  # fmt: skip
+        for field, (asked, value, package) in needs.items():
+            if asked and not cuda:
+                raise PolicyError(f"{value} needs a GPU that torch can use, and there is none", field=field,
+                                  fix=f"Set it to {'bfloat16' if value == _NF4 else 'sdpa'}.")  # fmt: skip
+            if asked and find_spec(package) is None:
+                raise PolicyError(f"{value} needs the package {package.replace('_', '-')}", field=field,
+                                  fix="Install it with pip, or choose another value.")  # fmt: skip
 
 
 def make_scratch(size: ScratchPolicy, tokens: Sequence[str], longest: int, seed: int, folder: Path) -> None:
@@ -76,23 +107,30 @@ class Policy:
 
     Args:
         name: Hugging Face name, or a folder that holds a model or a LoRA adapter.
-        dtype: precision of the weights.
+        loading: how; or only the precision of the weights.
 
     Raises:
-        PolicyError: it cannot be loaded.
+        PolicyError: it cannot be loaded, or not so on this machine.
     """
 
-    def __init__(self, name: str | Path, dtype: str = "float32") -> None:
+    def __init__(self, name: str | Path, loading: Loading | str = "float32") -> None:
+        how = Loading(loading) if isinstance(loading, str) else loading
+        how.check()
+        cuda = torch.cuda.is_available()
+        if cuda and "LOCAL_RANK" in os.environ:  # one process a GPU
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(str(name), padding_side="left")
-            self.model: Any = _load(str(name), getattr(torch, dtype))
+            self.model: Any = _load(str(name), how)
         except (OSError, ValueError) as error:
             line = str(error).strip().splitlines()[0]
             raise PolicyError(f"the model cannot be loaded ({line})", file=name, fix="Check policy.model.") from error
-        if torch.cuda.is_available():
+        if cuda and how.dtype != _NF4:
             self.model = self.model.to("cuda")
         if self.tokenizer.pad_token_id is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
+        if how.gradient_checkpointing:
+            self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         self.model.eval()
 
     def sample(
@@ -118,15 +156,18 @@ class Policy:
             progress: called with the number of prompts done so far.
 
         Returns:
-            P lists of G completions, in the order of `prompts`.
-
-        Raises:
-            PolicyError: a prompt is longer than `limits.max_prompt_tokens`.
+            P lists of G completions, in the order of `prompts`. A prompt longer than `limits.max_prompt_tokens` is not
+            shown to the model: its completions hold no SQL, only the reason.
         """
-        ids = encode(self.tokenizer, prompts, limits.max_prompt_tokens)
+        ids = token_ids(self.tokenizer, prompts)
         ends = end_ids(self.model, self.tokenizer)
-        order = sorted(range(len(ids)), key=lambda index: (len(ids[index]), index))
-        out: list[list[Completion]] = [[] for _ in prompts]
+        out: list[list[Completion]] = [
+            [_unanswered(prompt, len(tokens), limits)] * samples for prompt, tokens in zip(prompts, ids, strict=True)
+        ]
+        order = sorted(
+            (index for index, tokens in enumerate(ids) if len(tokens) <= limits.max_prompt_tokens),
+            key=lambda index: (len(ids[index]), index),
+        )
         size = max(1, limits.batch // samples)
         torch.manual_seed(seed)
         for start in range(0, len(order), size):
@@ -146,20 +187,27 @@ class Policy:
         return out
 
 
-def _load(name: str, dtype: torch.dtype) -> Any:
+def _load(name: str, how: Loading) -> Any:
+    options: dict[str, Any] = {"dtype": torch.bfloat16 if how.dtype == _NF4 else getattr(torch, how.dtype)}
+    if how.attention != "sdpa":  # the default of every model that has it; others keep their own
+        options["attn_implementation"] = how.attention
+    if how.dtype == _NF4:
+        options["device_map"] = {"": torch.cuda.current_device()}
+        options["quantization_config"] = BitsAndBytesConfig(  # type: ignore[no-untyped-call]
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=torch.bfloat16,
+        )
     if not (Path(name) / "adapter_config.json").is_file():
-        return AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
+        return AutoModelForCausalLM.from_pretrained(name, **options)
     from peft import AutoPeftModelForCausalLM  # slow to import, and only adapters need it
 
-    return AutoPeftModelForCausalLM.from_pretrained(name, dtype=dtype, is_trainable=True)
+    return AutoPeftModelForCausalLM.from_pretrained(name, is_trainable=True, **options)
 
 
-def encode(tokenizer: Any, prompts: Sequence[Prompt], longest: int) -> list[list[int]]:
-    """The prompts' token ids, through the chat template where a prompt is a chat and the model has one.
-
-    Raises:
-        PolicyError: one has more than `longest` tokens.
-    """
+def token_ids(tokenizer: Any, prompts: Sequence[Prompt]) -> list[list[int]]:
+    """The prompts' token ids, through the chat template where a prompt is a chat and the model has one."""
     if not prompts:
         return []
     chat = prompts[0].chat
@@ -169,6 +217,16 @@ def encode(tokenizer: Any, prompts: Sequence[Prompt], longest: int) -> list[list
     else:
         texts = [f"{prompt.text}\n" if chat else prompt.text for prompt in prompts]
         ids = tokenizer(texts, add_special_tokens=chat)["input_ids"]
+    return [list(tokens) for tokens in ids]
+
+
+def encode(tokenizer: Any, prompts: Sequence[Prompt], longest: int) -> list[list[int]]:
+    """The same for prompts that must fit.
+
+    Raises:
+        PolicyError: one has more than `longest` tokens.
+    """
+    ids = token_ids(tokenizer, prompts)
     for prompt, tokens in zip(prompts, ids, strict=True):
         if len(tokens) > longest:
             raise PolicyError(
@@ -176,7 +234,41 @@ def encode(tokenizer: Any, prompts: Sequence[Prompt], longest: int) -> list[list
                 field=f"question {prompt.question_id}",
                 fix="Raise the limit or leave the question out; prompts are never cut.",
             )
-    return [list(tokens) for tokens in ids]
+    return ids
+
+
+def load_tokenizer(name: str) -> Any:
+    """The tokenizer of a model, without its weights.
+
+    Raises:
+        PolicyError: there is none of that name.
+    """
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        line = str(error).strip().splitlines()[0]
+        raise PolicyError(f"the tokenizer cannot be loaded ({line})", file=name, fix="Check the name.") from error
+
+
+def token_counter(tokenizer: Any) -> Callable[[str], int]:
+    """What counts the tokens of a chat prompt's text, the chat template's own included."""
+
+    def count(text: str) -> int:
+        return len(token_ids(tokenizer, [Prompt(question_id="", style="", text=text, chat=True)])[0])
+
+    return count
+
+
+def _unanswered(prompt: Prompt, tokens: int, limits: Sampling) -> Completion:
+    words = f"not asked: the prompt has {tokens} tokens, more than sampling.max_prompt_tokens = "
+    return Completion(
+        question_id=prompt.question_id,
+        text=f"{words}{limits.max_prompt_tokens}",
+        raw="",
+        finish=Finish.STOP,
+        tokens=0,
+        prompt_sha256=prompt.sha256,
+    )
 
 
 def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

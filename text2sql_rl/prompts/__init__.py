@@ -9,11 +9,16 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from text2sql_rl.errors import ConfigError
+from text2sql_rl.prompts.compact import CompactStyle
 from text2sql_rl.prompts.ddl import DdlStyle
+from text2sql_rl.prompts.schema_style import SchemaStyle
 from text2sql_rl.prompts.slot import SlotStyle
 from text2sql_rl.records import Database, Prompt, Question
 
-STYLES = ("slot", "ddl")
+__all__ = ["STYLES", "SchemaStyle", "Style", "make_style"]
+
+_SCHEMA: dict[str, type[SchemaStyle]] = {"ddl": DdlStyle, "compact": CompactStyle}
+STYLES = ("slot", *_SCHEMA)
 
 
 class Style(Protocol):
@@ -35,18 +40,19 @@ class Style(Protocol):
         """The way back: what the policy wrote -> text that holds SQL."""
 
 
-def make_style(name: str, vocabulary: Iterable[str] = ()) -> Style:
+def make_style(name: str, vocabulary: Iterable[str] = (), max_tokens: int | None = None) -> Style:
     """The style of that name.
 
     Args:
         name: one of `STYLES`.
-        vocabulary: the words a slot policy knows; the ddl style ignores it.
+        vocabulary: the words a slot policy knows; other styles ignore it.
+        max_tokens: of a prompt, once a tokenizer is bound to the style; the slot style ignores it.
 
     Raises:
         ConfigError: no such style.
     """
     if name == "slot":
         return SlotStyle(vocabulary)
-    if name == "ddl":
-        return DdlStyle()
+    if name in _SCHEMA:
+        return _SCHEMA[name](max_tokens)
     raise ConfigError(f"there is no prompt style {name!r}", fix=f"Use one of {', '.join(STYLES)}.")
