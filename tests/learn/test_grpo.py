@@ -19,7 +19,9 @@ from text2sql_rl.content import Content
 from text2sql_rl.errors import PolicyError
 from text2sql_rl.group import AdvantageRule, make_group
 from text2sql_rl.judge import Judge
-from text2sql_rl.learn.grpo import DeclaredGRPOTrainer, GroupJudge, Task, make_trainer, train
+from text2sql_rl.learn.asking import GroupJudge, Task
+from text2sql_rl.learn.grpo import make_trainer, tasks_needed, train
+from text2sql_rl.learn.trainer import DeclaredGRPOTrainer, Sampled
 from text2sql_rl.learn.watch import DevCheck
 from text2sql_rl.policy.hf import Policy
 from text2sql_rl.records import Completion, Finish, Group, GroupKind
@@ -111,8 +113,13 @@ MIXED = groups_of(RIGHT, (1.0, 0.0, None, 0.5), WRONG, (0.0, 0.05, 0.0, 0.0))
 TEACHING = [4, 5, 12, 13, 14, 15]  # 1.0, 0.0 around their mean 0.5; 0.5 and None move nothing
 
 
+def teaching_rows(trainer: DeclaredGRPOTrainer, block: dict[str, Any], groups: list[Group]) -> dict[str, Any]:
+    trainer._block = Sampled(1, groups)
+    return trainer._teaching_rows(block, groups, range(len(groups)))
+
+
 def test_exactly_the_rows_that_move_the_policy_stay(trainer: DeclaredGRPOTrainer, block: dict[str, Any]) -> None:
-    kept = trainer._teaching_rows(dict(block), MIXED)
+    kept = teaching_rows(trainer, dict(block), MIXED)
     assert kept["completion_ids"].equal(block["completion_ids"][TEACHING])
     assert kept["prompt_ids"].equal(block["prompt_ids"][TEACHING])
     declared = [value for group in MIXED for value in group.advantages]
@@ -126,7 +133,7 @@ def test_fillers_make_equal_steps_and_carry_no_loss(
     trainer: DeclaredGRPOTrainer, block: dict[str, Any], monkeypatch: pytest.MonkeyPatch, steps: int, size: int
 ) -> None:
     monkeypatch.setattr(trainer.args, "steps_per_generation", steps)
-    kept = trainer._teaching_rows(dict(block), MIXED)
+    kept = teaching_rows(trainer, dict(block), MIXED)
     assert {len(value) for key, value in kept.items() if key != "num_items_in_batch"} == {size}
     assert kept["tool_mask"].any(dim=1).tolist() == [True] * 6 + [False] * (size - 6)
     assert kept["num_items_in_batch"] == (kept["completion_mask"][:6]).sum()
@@ -136,7 +143,7 @@ def test_with_a_kl_penalty_every_scored_row_stays(
     trainer: DeclaredGRPOTrainer, block: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainer, "beta", 0.1)
-    kept = trainer._teaching_rows(dict(block), MIXED)
+    kept = teaching_rows(trainer, dict(block), MIXED)
     assert kept["completion_ids"].equal(block["completion_ids"][[row for row in range(16) if row != 6]])
 
 
@@ -152,7 +159,7 @@ def test_leaving_rows_out_changes_no_gradient(
 ) -> None:
     """The full block with the declared advantages, under the denominator of the kept rows, gives the same."""
     monkeypatch.setattr(trainer.args, "steps_per_generation", steps)
-    kept = trainer._teaching_rows(dict(block), MIXED)
+    kept = teaching_rows(trainer, dict(block), MIXED)
     declared = torch.tensor([value for group in MIXED for value in group.advantages])
     full = {**block, "advantages": declared, "num_items_in_batch": kept["num_items_in_batch"]}
     ours, theirs = gradients(trainer, kept), gradients(trainer, full)
@@ -162,7 +169,7 @@ def test_leaving_rows_out_changes_no_gradient(
 
 
 def test_a_block_that_teaches_nothing_has_no_gradient(trainer: DeclaredGRPOTrainer, block: dict[str, Any]) -> None:
-    kept = trainer._teaching_rows(dict(block), groups_of(RIGHT, WRONG, (None,) * G, RIGHT))
+    kept = teaching_rows(trainer, dict(block), groups_of(RIGHT, WRONG, (None,) * G, RIGHT))
     assert len(kept["completion_ids"]) == 1
     assert kept["num_items_in_batch"] == 1
     assert all((gradient == 0).all() for gradient in gradients(trainer, kept))
@@ -186,17 +193,18 @@ def run(
     policy, stage = Policy(model_folder), StageFolder(folder, 0.0)
     stage.start()
 
-    def log(step: int, groups: Sequence[Group]) -> None:
-        if step == die_at:
+    def log(block: Sampled) -> None:
+        if block.step == die_at:
             raise Killed
-        write_groups(part_path(folder / "rollouts", step), groups, Lineage(run="tiny", stage="grpo"), step=step)
+        path, lineage = part_path(folder / "rollouts", block.step), Lineage(run="tiny", stage="grpo")
+        write_groups(path, block.groups, lineage, step=block.step, updates=block.updates)
 
     judge: Any = ScriptedJudge(mark)
-    asked = tiny.tasks(content, settings.steps * settings.questions_per_step)
+    asked = tiny.tasks(content, tasks_needed(settings))
     check = dev or DevCheck(tiny.items(content, "dev"), tiny.style(), LIMITS, judge, seed=1)
     try:
         result = train(
-            policy, tiny.style(), asked, settings, LIMITS, judge, stage, check, seed=7, log_groups=log
+            policy, tiny.style(), asked, settings, LIMITS, judge, stage, check, seed=7, log_block=log
         )  # fmt: skip
     except Killed:
         stage._lock.release()  # as the system does when a process ends

@@ -21,7 +21,7 @@ from tests.learn.test_stages import CONFIG, open_run
 from tests.learn.tiny import Killed, ScriptedJudge, same, weights
 from text2sql_rl.config import RunConfig
 from text2sql_rl.content import Content
-from text2sql_rl.learn import grpo, pairs, stages
+from text2sql_rl.learn import pairs, reinforce, stages, trainer
 from text2sql_rl.learn.checkpoints import load
 from text2sql_rl.policy.hf import Policy, encode
 from text2sql_rl.prompts.ddl import DdlStyle
@@ -78,14 +78,14 @@ def pretrained(content: Content, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def asked() -> Iterator[list[list[int]]]:
     """The prompts that GRPO sampled from; right and wrong are given by chance, so that groups teach."""
     seen: list[list[int]] = []
-    sample_ids = grpo.sample_ids
+    sample_ids = trainer.sample_ids
 
     def note(model: Any, tokenizer: Any, prompts: Any, **how: Any) -> Any:
         seen.extend(list(ids) for ids in prompts)
         return sample_ids(model, tokenizer, prompts, **how)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grpo, "sample_ids", note)
+        patch.setattr(trainer, "sample_ids", note)
         patch.setattr(stages, "open_judge", lambda _: ScriptedJudge())
         yield seen
 
@@ -184,12 +184,12 @@ def test_a_killed_run_goes_on_with_its_adapter(run: RunFolder, tmp_path: Path, m
     folder = other.stage("grpo").path
     shutil.rmtree(folder)
 
-    def write(path: Path, groups: Any, lineage: Any, *, step: int) -> None:
+    def write(path: Path, groups: Any, lineage: Any, *, step: int, updates: Any) -> None:
         if step == 4:
             raise Killed
-        write_groups(path, groups, lineage, step=step)
+        write_groups(path, groups, lineage, step=step, updates=updates)
 
-    monkeypatch.setattr(stages, "write_groups", write)
+    monkeypatch.setattr(reinforce, "write_groups", write)
     with pytest.raises(Killed):
         stages.grpo(config, other)
     monkeypatch.undo()

@@ -17,7 +17,9 @@ from trl.trainer.utils import shuffle_sequence_dict, split_tensor_dict
 from tests.learn.tiny import LIMITS, THIRD_PARTY, ScriptedJudge, grpo_settings, in_turn, style, tasks
 from text2sql_rl.content import Content
 from text2sql_rl.group import AdvantageRule, advantages
-from text2sql_rl.learn.grpo import DeclaredGRPOTrainer, GroupJudge, make_trainer
+from text2sql_rl.learn.asking import GroupJudge
+from text2sql_rl.learn.grpo import make_trainer
+from text2sql_rl.learn.trainer import DeclaredGRPOTrainer
 from text2sql_rl.policy.hf import Policy, encode
 
 pytestmark = THIRD_PARTY
@@ -58,6 +60,7 @@ def scored(trainer: DeclaredGRPOTrainer) -> dict[str, Any]:
         ),
         ("_generate_and_score_completions", ["self", "inputs"]),
         ("_compute_loss", ["self", "model", "inputs"]),
+        ("_save_checkpoint", ["self", "model", "trial"]),
     ],
 )
 def test_overridden_methods_have_their_signatures(method: str, parameters: list[str]) -> None:

@@ -14,7 +14,7 @@ import torch
 
 from text2sql_rl.config import Advantage, Grpo, Sampling, ScratchPolicy
 from text2sql_rl.content import Content, open_content
-from text2sql_rl.learn.grpo import Task
+from text2sql_rl.learn.asking import Task
 from text2sql_rl.policy.hf import Policy, make_scratch
 from text2sql_rl.prompts.slot import SlotStyle, placeholders
 from text2sql_rl.records import (

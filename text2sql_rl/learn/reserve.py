@@ -87,6 +87,10 @@ class Reserve:
         right, wrong = passed + _PRIOR, scored - passed + _PRIOR
         return 1.0 - _all(right, wrong, self._generations) - _all(wrong, right, self._generations)
 
+    def asked(self) -> set[str]:
+        """The questions that were asked so far."""
+        return {name for name, known in self._known.items() if known.visits}
+
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps: everything but the arguments."""
         return {name: [known.passed, known.scored, known.step, known.rests_until, known.visits]
