@@ -22,11 +22,13 @@ from text2sql_rl.cli import (
     importing_questions,
     judging,
     machine,
+    models,
     prompting,
     reading,
     redteam,
     replays,
     rules,
+    serving,
     stages,
     validating,
 )
@@ -39,7 +41,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for group in (stages, evaluating, judging, redteam, replays, reading, content, validating, prompting, machine):
+for group in (stages, serving, evaluating, judging, redteam, replays, reading, content, validating, prompting, models, machine):
     app.add_typer(group.app)
 importing.app.add_typer(importing_questions.app)
 app.add_typer(importing.app, name="import")

@@ -64,10 +64,12 @@
     return [element("p", "soft", title), pre];
   }
 
-  function answerRow([text, times, total, advantage, cause, reason, result, parts]) {
-    const row = element("tr");
+  function answerRow(group, [text, times, total, advantage, cause, reason, result, parts]) {
+    const row = element("tr", "answer-row");
     const candidate = element("td", "left");
     candidate.append(sql(strings[text]));
+    // A page that is served can have both run again.
+    if (globalThis.resultsButton) candidate.append(globalThis.resultsButton(group, strings[text]));
     const why = element("td", "left", strings[reason] ? `${strings[cause]}: ${strings[reason]}` : strings[cause]);
     if (strings[result]) why.append(element("div", "soft", strings[result]));
     if (strings[parts]) {
@@ -83,14 +85,15 @@
 
   function fill(details, [, , database, , , gold, , answers]) {
     const table = element("table", "answers");
-    const head = element("tr");
+    const head = element("tr", "answer-head");
     const titles = ["candidate", "times", "reward", "advantage", "what it was"];
     titles.forEach((title, number) => {
       const cell = element("th", number % 4 ? "" : "left", title);
       cell.scope = "col";
       head.append(cell);
     });
-    table.append(head, ...answers.map(answerRow));
+    const group = { database: strings[database], gold_sql: strings[gold] };
+    table.append(head, ...answers.map((answer) => answerRow(group, answer)));
     const scroll = element("div", "scroll");
     scroll.append(table);
     if (strings[gold]) details.append(...block("gold", sql(strings[gold])));

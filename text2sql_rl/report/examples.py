@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from text2sql_rl.config import content_root
 from text2sql_rl.errors import Text2SqlError
+from text2sql_rl.explain import one_line
 from text2sql_rl.questions import load_questions
 from text2sql_rl.records import GroupKind, Match
 from text2sql_rl.report.logged import Row, named, read_part
@@ -127,7 +128,7 @@ def heldout_failures(stage: StageFolder, most: int) -> list[Failure]:
                     gold_sql=row["gold_sql"],
                     candidate_sql=row["candidate_sql"] or "",
                     cause=row["cause"],
-                    reason=row["reason"],
+                    reason=one_line(row["reason"] or ""),
                 )
             )
     return _in_turn(wrong[cause] for cause in sorted(wrong))[:most]
@@ -168,7 +169,7 @@ def _answer(sql: str, rows: Sequence[Row]) -> Answer:
         total=row.total,
         advantage=row.advantage,
         cause=row.cause,
-        reason=reason,
+        reason=one_line(reason),
         result=_result(row),
         parts=_parts(row.items),
     )
