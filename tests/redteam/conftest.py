@@ -31,17 +31,14 @@ class Arena:
     sandbox: Sandbox
 
 
-# Open: paid like the right answer where the gold lists the few values of a column; docs/red-team.md tells why.
-OPEN = {"typed-in-rows-beside-table", "typed-in-rows-if-table", "typed-in-rows-if-size", "typed-in-union"}
-
-
 @cache
 def small_corpus() -> Corpus:
-    """The families without what is open, and without the golds and attacks that take seconds each."""
+    """The families without the golds and attacks that take seconds each."""
     corpus = load_corpus(REPOSITORY / "rewards" / "attacks", FAMILIES)
-    left_out = OPEN | {"unusable-timeout"}
     families = tuple(
-        family.model_copy(update={"cases": tuple(attack for attack in family.cases if attack.name not in left_out)})
+        family.model_copy(
+            update={"cases": tuple(attack for attack in family.cases if attack.name != "unusable-timeout")}
+        )
         for family in corpus.families
     )
     golds = {name: gold for name, gold in corpus.golds.items() if name != "endless"}

@@ -11,7 +11,8 @@ Policy, in one place:
   A missing or an extra column is a mismatch.
 - What makes two cells equal is the docstring of cells.py.
 - Empty answers match when number and families of the columns agree, flagged `empty`.
-- A candidate that reads no table, or returns only constants of its own (typed.py), never answers a gold that reads.
+- A candidate that reads no table, or can only return constants of its own or nothing (typed.py), never answers a gold
+  that reads.
 - A gold that cannot judge gives `unverifiable`; so does a candidate that differs only where the gold leaves the
   answer open. A mismatch with a second defensible reading (doubts.py) is flagged `ambiguous` and names it.
 
@@ -60,8 +61,8 @@ def compare(gold: Gold, execution: Execution, sql: str = "") -> Verdict:
     if gold.execution.reads_tables and not execution.reads_tables:
         return _mismatch("constant", "the candidate reads no table, so its rows are typed in")
     verdict = _matched(gold, execution)
-    if verdict and sql and typed_in(sql, gold.sql):
-        return _mismatch("constant", "the candidate returns constants only, so its rows are typed in")
+    if verdict and sql and typed_in(sql, gold.sql, proves_little=_proves_little(execution)):
+        return _mismatch("constant", "the candidate can only return constants of its own, so its answer is typed in")
     return verdict or _mismatched(gold, execution)
 
 
@@ -88,6 +89,11 @@ def tells(verdict: Verdict) -> bool:
     A second defensible reading does not; nor does a time of day beside a date that was midnight on the real rows.
     """
     return verdict.match == Match.MISMATCH and not {"ambiguous", "same_day"} & set(verdict.flags)
+
+
+def _proves_little(execution: Execution) -> bool:
+    """Whether an empty selection would give the same: no rows, or one row of zeros, NULLs and falses."""
+    return len(execution.rows) < 2 and not any(cell for row in execution.rows for cell in row)
 
 
 def _matched(gold: Gold, execution: Execution) -> Verdict | None:
