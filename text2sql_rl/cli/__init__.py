@@ -41,7 +41,20 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for group in (stages, serving, evaluating, judging, redteam, replays, reading, content, validating, prompting, models, machine):
+for group in (
+    stages,
+    serving,
+    evaluating,
+    judging,
+    redteam,
+    replays,
+    reading,
+    content,
+    validating,
+    prompting,
+    models,
+    machine,
+):
     app.add_typer(group.app)
 importing.app.add_typer(importing_questions.app)
 app.add_typer(importing.app, name="import")
