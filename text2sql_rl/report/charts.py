@@ -167,8 +167,8 @@ def _way(points: Sequence[Sequence[float]], share: bool) -> str:
 
 def _ticks(low: float, high: float, count: int = 5) -> list[float]:
     """About `count` steps of a round size, from at most `low` to at least `high`."""
-    if high <= low:
-        high = low + (abs(low) or 1.0)
+    if high - low <= abs(low) * 1e-9 + 1e-12:
+        high = low + (abs(low) if abs(low) > 1e-9 else 1.0)
     raw = (high - low) / count
     size = 10 ** math.floor(math.log10(raw))
     step = size * next(nice for nice in (1, 2, 2.5, 5, 10) if nice >= raw / size * 0.999)
