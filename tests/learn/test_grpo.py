@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from trl import GRPOTrainer
 from tests.learn import tiny
 from tests.learn.tiny import LIMITS, FakeDev, Killed, ScriptedJudge, grpo_settings, same, weights
 from text2sql_rl.content import Content
-from text2sql_rl.errors import PolicyError
+from text2sql_rl.errors import PolicyError, RunError
 from text2sql_rl.group import AdvantageRule, make_group
 from text2sql_rl.judge import Judge
 from text2sql_rl.learn.asking import GroupJudge, Task
@@ -71,6 +74,29 @@ def test_unscored_is_none_and_not_zero(content: Content, model_folder: Path) -> 
     assert reward([[5], [6], [7], [8]], [0] * 4) == [None, 1.0, 0.0, 1.0]
     assert reward.groups[0].advantages[0] == 0.0
     assert reward.groups[0].mean == pytest.approx(2 / 3)
+
+
+def test_a_group_has_the_hash_of_its_conditions_and_a_mixed_one_stops_the_run(
+    content: Content, model_folder: Path
+) -> None:
+    policy, (one,) = Policy(model_folder), tiny.tasks(content, 1)
+    judge: Any = ScriptedJudge(tiny.in_turn(1.0, 0.0))
+
+    def hash_under(task: Task, sampling: str = "{}") -> str:
+        reward = GroupJudge([task], judge, policy, tiny.style(), RULE, 2, sampling)
+        reward([[5], [6]], [0, 0])
+        return reward.groups[0].conditions_sha256
+
+    other_rows = replace(one.database, instances=(replace(one.database.instances[0], sha256="0"),))
+    same_question_other_prompt = replace(one, prompt=replace(one.prompt, text=f"{one.prompt.text} please"))
+    variants = [replace(one, database=other_rows), same_question_other_prompt]
+    hashes = [hash_under(one), hash_under(one, '{"temperature": 2}'), *map(hash_under, variants)]
+    assert len(set(hashes)) == 4
+    assert hash_under(one) == hashes[0]
+    for variant, field in zip(variants, ("instances", "prompt"), strict=True):
+        mixed = GroupJudge([one, variant], judge, policy, tiny.style(), RULE, 2)
+        with pytest.raises(RunError, match=f"conditions.{field}: one group of question rl-0 mixes"):
+            mixed([[5], [6]], [0, 1])
 
 
 # ---- the rows that teach -------------------------------------------------------------------------------------
@@ -166,6 +192,61 @@ def test_leaving_rows_out_changes_no_gradient(
     assert max(gradient.abs().max() for gradient in ours) > 0
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
+
+
+def test_plain_k3_clipping_and_entropy_are_means_over_the_tokens_of_each_completion(
+    trainer: DeclaredGRPOTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Worked by hand: k3 = exp(d) - d - 1 is 0 for d = 0 and e - 2 for d = 1; a ratio of e is clipped."""
+    monkeypatch.setattr(trainer, "beta", 0.1)
+    monkeypatch.setattr(trainer, "_metrics", {"train": defaultdict(list)})
+    trainer._block = Sampled(1, groups_of((1.0, 0.0, 0.0, 0.0)))
+    trainer._seen = torch.zeros(3, 2), torch.tensor([[1.0, 3.0], [5.0, 9.0], [7.0, 7.0]])
+    trainer._measure(
+        {
+            "completion_mask": torch.tensor([[1, 1], [1, 0], [1, 1]]),
+            "tool_mask": torch.tensor([[1, 1], [1, 1], [0, 0]]),  # the third is a filler
+            "ref_per_token_logps": torch.tensor([[0.0, 1.0], [1.0, 5.0], [9.0, 9.0]]),
+            "old_per_token_logps": torch.tensor([[-1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]),
+            "advantages": torch.tensor([1.0, -1.0, 0.0]),
+            "place": torch.tensor([[0, 0], [0, 1], [0, 2]]),
+        }
+    )
+    told = trainer._block.updates
+    assert told.keys() == {(0, 0), (0, 1)}
+    k3 = math.e - 2
+    assert [told[0, index].kl for index in (0, 1)] == pytest.approx([k3 / 2, k3])
+    assert [told[0, index].clip_share for index in (0, 1)] == [0.5, 0.0]  # a loss does not clip where it may fall
+    found = trainer._metrics["train"]
+    assert found["kl_k3"] == pytest.approx([(k3 / 2 + k3) / 2])  # over tokens, as TRL means it: 2 / 3 of k3
+    assert found["by/hardness/unknown/entropy"] == [(2.0 + 5.0) / 2]
+
+
+@pytest.mark.parametrize(
+    ("truncated", "rows", "first"),
+    [
+        ("count", [0, 1, 2, 3], 0.75),
+        ("exclude_from_loss", [0, 1, 2], 0.75),
+        ("exclude_from_statistics", [0, 1, 2], 2 / 3),
+    ],
+)
+def test_completions_that_the_limit_cut_leave_loss_or_statistics_as_declared(
+    trainer: DeclaredGRPOTrainer,
+    block: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    truncated: Any,
+    rows: list[int],
+    first: float,
+) -> None:
+    rule = AdvantageRule("none", 0.0, truncated=truncated)
+    monkeypatch.setattr(trainer.judge, "rule", rule)
+    members = [tiny.make_rollout("rl-0", total) for total in (1.0, 0.0, 0.0, 0.0)]
+    members[3] = replace(members[3], completion=replace(members[3].completion, finish=Finish.LENGTH))
+    kept = teaching_rows(trainer, dict(block), [make_group(members, rule), *groups_of(RIGHT, RIGHT, RIGHT)])
+    assert kept["completion_ids"].equal(block["completion_ids"][rows])
+    assert kept["advantages"][0] == pytest.approx(first)
+    assert kept["num_items_in_batch"] == kept["completion_mask"].sum()
+    assert trainer._block.updates.keys() == {(0, index) for index in rows}
 
 
 def test_a_block_that_teaches_nothing_has_no_gradient(trainer: DeclaredGRPOTrainer, block: dict[str, Any]) -> None:
@@ -271,6 +352,26 @@ def test_metrics_tell_what_the_groups_were(content: Content, model_folder: Path,
     assert row["reward"] == pytest.approx(sum(one.total or 0.0 for one in logged) / len(logged))
     assert row["judge_s"] >= 0
     assert row["sample_s"] > 0
+
+
+def test_metrics_and_log_tell_kl_clipping_and_rewards_by_bucket(
+    content: Content, model_folder: Path, tmp_path: Path
+) -> None:
+    _, stage, _ = run(content, model_folder, tmp_path / "run", beta=0.1, steps=4, steps_per_generation=2)
+    rows = [row for row in stage.metrics() if "loss" in row]
+    logged = read_rollouts(stage.path / "rollouts")
+    for row in (rows[0], rows[2]):  # the steps that sampled
+        block = [one for one in logged if one.step == row["step"]]
+        buckets = [key for key in row if key.startswith("by/kind/") and key.endswith("/reward")]
+        assert {key.split("/")[2] for key in buckets} == {one.group_kind for one in block}
+        (hardness,) = [key for key in row if key.startswith("by/hardness/") and key.endswith("/reward")]
+        assert row[hardness] == pytest.approx(row["reward"])
+        lengths = {key.split("/")[2] for key in row if key.startswith("by/length/")}
+        assert ("cut" in lengths) is any(one.finish == "length" for one in block)
+    measured = [one for one in logged if one.in_loss]
+    assert 0 < len(measured) <= len(logged)
+    assert all((one.kl is not None) is (one.clip_share is not None) is bool(one.in_loss) for one in logged)
+    assert rows[-1]["kl_k3"] > 0
 
 
 def test_a_kl_penalty_is_to_the_policy_it_started_from(content: Content, model_folder: Path, tmp_path: Path) -> None:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("trl", reason="the [train] extra is not installed")
 
 import torch
+from datasets import Dataset
 from trl import GRPOTrainer
 from trl.trainer.utils import shuffle_sequence_dict, split_tensor_dict
 
-from tests.learn.tiny import LIMITS, THIRD_PARTY, ScriptedJudge, grpo_settings, in_turn, style, tasks
+from tests.learn.tiny import LIMITS, THIRD_PARTY, ScriptedJudge, grpo_settings, in_turn, style, tasks, weights
 from text2sql_rl.content import Content
 from text2sql_rl.group import AdvantageRule, advantages
 from text2sql_rl.learn.asking import GroupJudge
-from text2sql_rl.learn.grpo import make_trainer
+from text2sql_rl.learn.grpo import arguments, make_trainer
 from text2sql_rl.learn.trainer import DeclaredGRPOTrainer
 from text2sql_rl.policy.hf import Policy, encode
 
@@ -94,6 +95,31 @@ def test_declared_sample_deviation_is_trls_own(trainer: DeclaredGRPOTrainer, sco
     assert ours == pytest.approx(scored["advantages"].tolist(), abs=1e-5)
     rewards = [rollout.reward.total for group in trainer.judge.groups for rollout in group.rollouts]
     assert ours == [value for at in (0, G) for value in advantages(rewards[at : at + G], TRLS_RULE)]
+
+
+def test_sample_deviation_takes_trls_own_way(content: Content, model_folder: Path, tmp_path: Path) -> None:
+    """Where every row teaches, a whole training with TRL's definition declared ends where TRL's own trainer ends."""
+    settings, asked, ends = grpo_settings(steps=4), tasks(content, 8), []
+    rewards = (1.0, 0.0, 0.05, 0.5, 0.0, 0.9, 1.0, 0.0)
+    for trl_itself in (False, True):
+        policy, judge = Policy(model_folder), ScriptedJudge(in_turn(*rewards))
+        grouped = GroupJudge(asked, cast(Any, judge), policy, style(), TRLS_RULE, G)
+        if trl_itself:
+            how = arguments(settings, LIMITS, str(tmp_path / "trl"), 1)
+            how.scale_rewards = "group"
+            rows = Dataset.from_list([task.row(number, policy.tokenizer) for number, task in enumerate(asked)])
+            made = GRPOTrainer(policy.model, [grouped], how, rows, processing_class=policy.tokenizer)
+        else:
+            made = make_trainer(policy, asked, grouped, settings, LIMITS, tmp_path / "ours", seed=1)
+        made.train()
+        ends.append((weights(made.model), [row["loss"] for row in made.state.log_history if "loss" in row]))
+    before = weights(Policy(model_folder).model)
+    (ours, our_losses), (theirs, their_losses) = ends
+    assert our_losses == pytest.approx(their_losses, abs=1e-5)
+    assert len(our_losses) == 4
+    moved = max((theirs[name] - before[name]).abs().max() for name in before)
+    apart = max((theirs[name] - ours[name]).abs().max() for name in before)
+    assert apart < 1e-3 * moved
 
 
 def test_trainer_attributes(trainer: DeclaredGRPOTrainer) -> None:
