@@ -223,6 +223,30 @@ def test_a_folder_without_question_files_names_the_option(tmp_path: Path) -> Non
         source_of(benchmark(tmp_path / "spider"), Split.HELDOUT)
 
 
+def test_a_part_of_the_questions_is_imported_in_turn_from_each_database(tmp_path: Path) -> None:
+    root, out = benchmark(tmp_path / "spider"), tmp_path / "out"
+    for name in ("club", "shop"):
+        (root / "database" / name).mkdir()
+        dialect_world.make(root / "database" / name / f"{name}.sqlite")
+    asked = [
+        {"db_id": name, "question": f"{name} {number}", "query": f"SELECT {number} FROM singer"}
+        for name in ("world", "club", "shop")
+        for number in range(5)
+    ]
+    (root / "dev.json").write_text(json.dumps(asked))
+    command = ["import", "spider", str(root), "--split", "dev", "--out", str(out)]
+    assert CliRunner().invoke(app, [*command, "--limit", "4"]).exit_code == 0
+    texts = [question.text for question in load_questions(out / "data").role("dev")]
+    assert texts == ["world 0", "world 1", "club 0", "shop 0"]
+    assert CliRunner().invoke(app, [*command, "--without", "world", "--without", "shop"]).exit_code == 0
+    assert {question.database for question in load_questions(out / "data").role("dev")} == {"club"}
+    rest = ["import", "spider", str(root), "--split", "train", "--questions", "dev.json", "--out", str(out)]
+    assert CliRunner().invoke(app, [*rest, "--only", "world", "--only", "shop"]).exit_code == 0
+    assert {question.database for question in load_questions(out / "data").role("sft")} == {"world", "shop"}
+    with pytest.raises(DataError, match=r"--only: no question asks the database 'moon'"):
+        CliRunner().invoke(app, [*rest, "--only", "moon"], catch_exceptions=False)
+
+
 def test_nothing_imported_is_exit_code_1(tmp_path: Path) -> None:
     file = tmp_path / "q.jsonl"
     file.write_text('{"question": "q", "database": "moon", "sql": "SELECT 1"}\n')

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from text2sql_rl.importers.question_import import Source
 
 app = typer.Typer()
+
+
+class Choice(NamedTuple):
+    """Which of a benchmark's questions are imported."""
+
+    only: frozenset[str]
+    without: frozenset[str]
+    most: int | None
+
 
 SplitName = Annotated[
     Split, typer.Option("--split", metavar="SPLIT", help="train, dev or heldout: where all these questions belong.")
@@ -36,6 +45,18 @@ Files = Annotated[
     list[str] | None,
     typer.Option("--questions", metavar="FILE", help="A question file of the folder, once for each; else the split's."),
 ]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="NAME", help="Import the questions of this database, once for each; else of all."),
+]
+Without = Annotated[
+    list[str] | None,
+    typer.Option("--without", metavar="NAME", help="Leave out the questions of this database, once for each."),
+]
+Most = Annotated[
+    int | None,
+    typer.Option("--limit", metavar="N", min=1, help="At most N questions, taken in turn from each database."),
+]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The benchmark's folder.")]
 
 
@@ -46,11 +67,15 @@ def spider(
     out: Out,
     questions: Files = None,
     role: Roles = None,
+    only: Only = None,
+    without: Without = None,
+    limit: Most = None,
     replace: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Import Spider or a benchmark in its layout: question files and SQLite databases."""
-    _benchmark(folder, split, out, questions, role, replace, as_json)
+    choice = Choice(frozenset(only or ()), frozenset(without or ()), limit)
+    _benchmark(folder, split, out, questions, role, choice, replace, as_json)
 
 
 @app.command()
@@ -60,11 +85,15 @@ def bird(
     out: Out,
     questions: Files = None,
     role: Roles = None,
+    only: Only = None,
+    without: Without = None,
+    limit: Most = None,
     replace: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Import BIRD: questions with evidence and difficulty, SQLite databases and their descriptions."""
-    _benchmark(folder, split, out, questions, role, replace, as_json)
+    choice = Choice(frozenset(only or ()), frozenset(without or ()), limit)
+    _benchmark(folder, split, out, questions, role, choice, replace, as_json)
 
 
 @app.command(name="questions")
@@ -81,6 +110,9 @@ def questions_file(
         typer.Option(metavar="DIR", help="Where the databases' SQLite or DuckDB files lie; else in the content root."),
     ] = None,
     role: Roles = None,
+    only: Only = None,
+    without: Without = None,
+    limit: Most = None,
     replace: Replace = False,
     as_json: AsJson = False,
 ) -> None:
@@ -89,7 +121,10 @@ def questions_file(
     from text2sql_rl.importers.question_import import Source
 
     known = open_benchmark(databases).databases if databases is not None else {}
-    source = Source(files=(file,), databases=known, dialect=dialect.lower(), database=database)
+    source = Source(
+        files=(file,), databases=known, dialect=dialect.lower(), database=database, only=frozenset(only or ()),
+        without=frozenset(without or ()), most=limit,
+    )  # fmt: skip
     _import(source, out, split, role, replace, as_json)
 
 
@@ -99,6 +134,7 @@ def _benchmark(
     out: Path,
     questions: list[str] | None,
     role: list[str] | None,
+    choice: Choice,
     replace: bool,
     as_json: bool,
 ) -> None:
@@ -110,6 +146,9 @@ def _benchmark(
         files=benchmark.question_files(split, questions or ()),
         databases=benchmark.databases,
         describe=_described(benchmark),
+        only=choice.only,
+        without=choice.without,
+        most=choice.most,
     )
     _import(source, out, split, role, replace, as_json)
 

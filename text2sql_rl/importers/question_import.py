@@ -60,6 +60,9 @@ class Source:
         dialect: of golds that name none.
         database: of questions that name none.
         describe: what is said about a database in words; stored beside it.
+        only: databases whose questions are imported; all where none is named.
+        without: databases whose questions are not.
+        most: questions at most, taken in turn from each database so that few still cover all; None for all.
     """
 
     files: tuple[Path, ...]
@@ -67,6 +70,9 @@ class Source:
     dialect: str = "sqlite"
     database: str = ""
     describe: Callable[[str], Descriptions] | None = None
+    only: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +158,7 @@ def import_questions(
         rejects += [
             Rejected(place=one.place, reason="malformed", words=one.words, question=one.entry) for one in malformed
         ]
+    asked = _chosen(asked, source)
     total = len(asked) + len(rejects)
     root = ContentRoot(out)
     for role in roles:
@@ -199,6 +206,24 @@ def import_questions(
     )
     _write(root, source, split, sets, kept, proofs, rejects, summary)
     return summary
+
+
+def _chosen(asked: Sequence[Asked], source: Source) -> list[Asked]:
+    """The questions that the source asks for, in file order."""
+    known = {one.database for one in asked}
+    for option, names in (("--only", source.only), ("--without", source.without)):
+        if unknown := sorted(names - known):
+            raise DataError(f"no question asks the database {unknown[0]!r}", field=option, fix="Check the name.")
+    left = [one for one in asked if one.database not in source.without]
+    left = [one for one in left if one.database in source.only or not source.only]
+    if source.most is None:
+        return left
+    turns: Counter[str] = Counter()
+    ranked = []
+    for number, one in enumerate(left):
+        ranked.append((turns[one.database], number))
+        turns[one.database] += 1
+    return [left[number] for number in sorted(number for _, number in sorted(ranked)[: source.most])]
 
 
 # ---- databases ---------------------------------------------------------------------------------------------
