@@ -3,9 +3,10 @@
 In: completions with their questions and databases, and a rule. Out: one `Rollout` each, in the same order; the same
 judge serves training, evaluation and audits. Not here: sampling, groups, logs; and nothing here imports torch.
 
-A candidate that matches on the real rows (instance 0) runs on every other instance of its database as well; it is
-equivalent when it matches on all that their golds can judge. What the verifier itself could not do is unscored, never
-zero, and when that becomes common the judge stops with a `SandboxError` instead of training on nothing.
+A candidate that matches on the real rows (instance 0) runs on every other instance of its database as well and, where
+there are others, on rows aimed at what it says and the gold does not. It is equivalent when it matches on all that
+their golds can judge. What the verifier itself could not do is unscored, never zero, and when that becomes common the
+judge stops with a `SandboxError` instead of training on nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from text2sql_rl.errors import ConfigError, RunError, SandboxError
 from text2sql_rl.extract import extract
 from text2sql_rl.gold import GoldCache, prepare_golds
 from text2sql_rl.instances import fair
+from text2sql_rl.instances.aimed import Aim
 from text2sql_rl.records import (
     Candidate,
     Completion,
@@ -115,6 +117,7 @@ class Judge:
         self._golds: OrderedDict[tuple[str, str], Gold] = OrderedDict()
         self._kept = GoldCache(cache) if cache is not None else None
         self._recent_faults: list[bool] = []
+        self._aim = Aim()
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -208,11 +211,12 @@ class Judge:
         for (case, _), gold, execution in zip(pairs, golds, executions, strict=True):
             verdicts[id(case)].append(compare(gold, execution))
         for case in matched:
-            own = verdicts[id(case)]
-            # A sandbox that fails proves nothing either way; a gold that cannot judge other rows is just left out.
-            fault = next((verdict for verdict in own if verdict.code == Outcome.FAULT.value), None)
-            case.verdict = fault or overall(own)
-            case.equivalent = case.verdict.match is Match.MATCH
+            _settle(case, verdicts[id(case)])
+        doubted = [case for case in matched if case.equivalent and len(case.database.instances) > 1]
+        seen = self._aim.told([(case.database, case.gold, case.candidate.sql or "") for case in doubted], self._sandbox)
+        for case, told in zip(doubted, seen, strict=True):
+            if told is not None and case.verdict is not None:
+                _settle(case, [case.verdict, told])
 
     def _rollout(self, case: _Case) -> Rollout:
         evidence = Evidence(
@@ -334,6 +338,14 @@ def rejudge(rollout: Rollout, rule: Rule) -> Rollout:
     reward = score(evidence, rule)
     cause = _cause(evidence, reward, rule)
     return replace(rollout, reward=reward, cause=cause, equivalent=is_right(evidence))
+
+
+def _settle(case: _Case, verdicts: Sequence[Verdict]) -> None:
+    """Decide a case from its verdicts, the one on the real rows first."""
+    # A sandbox that fails proves nothing either way; a gold that cannot judge other rows is just left out.
+    fault = next((verdict for verdict in verdicts if verdict.code == Outcome.FAULT.value), None)
+    case.verdict = fault or overall(verdicts)
+    case.equivalent = case.verdict.match is Match.MATCH
 
 
 def _cause(evidence: Evidence, reward: Reward, rule: Rule) -> str:

@@ -31,9 +31,13 @@ from text2sql_rl.sandbox import Job
 __all__ = ["build_instances", "fair", "mutants"]
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 7
+VERSION = 8
 # Candidates go wrong in more ways than mutants do, so a few instances are always kept.
 _FEWEST = 3
+_AGGREGATES = re.compile(
+    r"\b(sum|avg|mean|min|max|median|mode|stddev\w*|var\w*|first|last|any_value|arg_\w+|string_agg|list)\s*\(",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,10 @@ def fair(gold: Gold, others: Sequence[Gold]) -> tuple[Gold, ...]:
 
 
 def _answers(gold: Gold) -> bool:
-    return any(cell is not None for row in gold.execution.rows for cell in row)
+    rows = gold.execution.rows
+    if rows and not _AGGREGATES.search(gold.sql):
+        return True  # a NULL that was read is an answer
+    return any(cell is not None for row in rows for cell in row)
 
 
 def build_instances(

@@ -30,6 +30,8 @@ _SAMPLE = 400
 # The Python client cannot write these as it reads them; they travel as text.
 _AS_TEXT = re.compile(r"\]$|^(STRUCT|MAP|UNION|TUPLE|INTERVAL|BIT|VARIANT|TIMESTAMP_NS)", re.IGNORECASE)
 
+_REFUSED = (duckdb.ConstraintException, duckdb.ConversionException, duckdb.OutOfRangeException)
+
 
 @contextmanager
 def opened(real: Instance) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -39,7 +41,7 @@ def opened(real: Instance) -> Iterator[duckdb.DuckDBPyConnection]:
         DataError: the file is missing or no DuckDB database.
     """
     try:
-        connection = duckdb.connect()
+        connection = duckdb.connect(config={"threads": 1})
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"ATTACH '{_escaped(real.path)}' AS real (READ_ONLY)")
     except duckdb.Error as error:
@@ -183,19 +185,36 @@ def _depth(source: Source, sources: Sequence[Source], seen: frozenset[str] = fro
 def _insert(connection: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Row]) -> None:
     if not rows:
         return
-    holder = "(" + ", ".join(f"CAST(? AS {_castable(column)})" for column in table.columns) + ")"
-    into = f"INSERT INTO made.main.{quoted(table.name)} VALUES "
     try:
-        connection.execute(into + ", ".join([holder] * len(rows)), [cell for row in rows for cell in row])
-    except (duckdb.ConstraintException, duckdb.ConversionException, duckdb.OutOfRangeException):
-        for row in rows:
-            _insert_one(connection, into + holder, row)
+        if (made := _as_arrow(rows)) is not None:
+            connection.register("made_rows", made)
+            cells = ", ".join(f'CAST("{at}" AS {_castable(column)})' for at, column in enumerate(table.columns))
+            connection.execute(f"INSERT INTO made.main.{quoted(table.name)} SELECT {cells} FROM made_rows")
+            return
+    except _REFUSED:
+        pass  # by one row at least: each is tried on its own
+    finally:
+        connection.unregister("made_rows")
+    holder = "(" + ", ".join(f"CAST(? AS {_castable(column)})" for column in table.columns) + ")"
+    for row in rows:
+        _insert_one(connection, f"INSERT INTO made.main.{quoted(table.name)} VALUES {holder}", row)
+
+
+def _as_arrow(rows: Sequence[Row]) -> Any:
+    """Rows as a table with columns 0, 1, ...; None where Arrow has no type for a column's cells."""
+    import pyarrow as pa  # here, since judging one pair needs no instances and starts in less time without it
+
+    try:
+        columns = [pa.array(cells) for cells in zip(*rows, strict=True)]
+    except (pa.ArrowException, OverflowError):
+        return None
+    return pa.table(columns, names=[str(at) for at in range(len(columns))])
 
 
 def _insert_one(connection: duckdb.DuckDBPyConnection, sql: str, row: Row) -> None:
     try:
         connection.execute(sql, row)
-    except (duckdb.ConstraintException, duckdb.ConversionException, duckdb.OutOfRangeException):
+    except _REFUSED:
         return  # the schema refuses this row: the instance does without it
 
 

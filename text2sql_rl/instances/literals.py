@@ -17,6 +17,7 @@ import sqlglot
 from sqlglot import exp
 
 _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between, exp.Like, exp.ILike, exp.Case)
+_NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,9})?")
 _HOLDS_LITERAL = re.compile(r"['$\d]")
 
 
@@ -51,6 +52,8 @@ def _around(literal: exp.Literal, pattern: bool) -> Iterator[Any]:
         yield from (core, f"x{core}", f"{core}x", f"x{core}x", core.swapcase(), "x")
     else:
         yield from (text, text.swapcase(), f"{text}x")
+        if _NUMBER.fullmatch(text):  # the engine casts it where the column holds numbers
+            yield from _around_number(text)
         try:
             day = datetime.datetime.fromisoformat(text)
         except ValueError:

@@ -18,11 +18,13 @@ from decimal import Decimal
 from typing import Any
 
 from text2sql_rl.instances.copies import copies, names_of
-from text2sql_rl.records import Column, Table
+from text2sql_rl.records import Column, ForeignKey, Table
 
 Row = list[Any]
-# Share of rows whose cell a NULL recipe empties.
-_NULLS = 0.4
+# A column with at most this share of distinct cells holds codes or categories.
+_CATEGORIES = 1 / 3
+# No table gets longer than this, however long the real one is.
+_LONGEST = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,10 @@ class Recipe:
     """How rows are changed; every share is a probability in [0, 1] a row and column.
 
     `mix` takes the cell of another row, `fresh` a value near the column's own, `border` a value around a literal,
-    `tie` the cell of the row before. `nulls` names the (table, column)s that get NULLs. `rows` bounds the size of
-    a table.
+    `tie` the cell of the row before, `twin` all cells of the row before (keys aside). `nulls` names the (table,
+    column)s that get NULLs in a share `null` of their rows. `rows` bounds the size of a table; `grown` is the least
+    size as a multiple of the real one. `lacks` is the turn of the value that a column of three or more does without,
+    unless a gold speaks of it; -1 keeps all.
     """
 
     name: str
@@ -39,8 +43,12 @@ class Recipe:
     fresh: float = 0.0
     border: float = 0.0
     tie: float = 0.0
+    twin: float = 0.0
     nulls: frozenset[tuple[str, str]] = frozenset()
+    null: float = 0.4
     rows: tuple[int, int] = (5, 14)
+    grown: float = 0.0
+    lacks: int = -1
 
 
 # Gentle first: an instance that changes less is preferred when it tells as much.
@@ -70,6 +78,24 @@ class Source:
     unique: tuple[tuple[int, ...], ...] = ()
 
 
+def nullable(sources: Sequence[Source]) -> frozenset[tuple[str, str]]:
+    """Every (table, column) that may well be NULL: it is in the real rows, or its table tells which columns may not be.
+
+    Where a schema declares nothing (CSV, most SQLite files), a column without NULL in the real rows is taken to have
+    none: counting it is as good as counting rows. Keys are left out.
+    """
+    found = []
+    for source in sources:
+        says = any(not column.nullable and not column.primary_key for column in source.table.columns)
+        keys = {at for group in source.unique for at in group}
+        found += [
+            (source.table.name, column.name)
+            for at, column in enumerate(source.table.columns)
+            if column.nullable and at not in keys and (says or any(row[at] is None for row in source.rows))
+        ]
+    return frozenset(found)
+
+
 @dataclass(slots=True)
 class Maker:
     """Makes the tables of one instance, parents first.
@@ -87,12 +113,14 @@ class Maker:
     _columns: dict[str, dict[str, int]] = field(default_factory=dict)
     _turns: dict[str, int] = field(default_factory=dict)
     _around: list[list[Any]] = field(default_factory=list)
+    _parents: dict[int, tuple[list[tuple[Any, ...]], set[tuple[Any, ...]]]] = field(default_factory=dict)
 
     def make(self, source: Source) -> list[Row]:
         """The rows of one table; its foreign keys refer to tables made before, or to itself."""
         table = source.table
         rows: list[Row] = []
         self.made[table.name] = rows
+        self._parents = {}
         self._columns[table.name] = {column.name: at for at, column in enumerate(table.columns)}
         if not source.rows:
             return rows
@@ -104,22 +132,62 @@ class Maker:
             self._borders_of((column.name, *names_of(copied, table.columns, at)), owned[at])
             for at, column in enumerate(table.columns)
         ]
+        kept = [
+            owned[at]
+            if at in keys | bound
+            else self._lacking(owned[at], self._around[at], f"{table.name}.{column.name}")
+            for at, column in enumerate(table.columns)
+        ]
+        lost = [set(map(repr, owned[at])) - set(map(repr, kept[at])) for at in range(len(kept))]
         taken: dict[tuple[int, ...], set[tuple[Any, ...]]] = {group: set() for group in source.unique}
-        low, high = self.recipe.rows
-        for _ in range(self.draw.randint(low, high)):
-            row = list(self.draw.choice(source.rows))
+        for _ in range(self._size(table)):
+            twin = rows and self.draw.random() < self.recipe.twin
+            row = list(rows[-1] if twin else self.draw.choice(source.rows))
             for at, column in enumerate(table.columns):
                 if at in keys - bound:
                     row[at] = self._border(column, at, row[at])
-                elif at not in bound:
-                    row[at] = self._cell(source, column, at, row[at], rows, owned[at])
+                elif twin:
+                    continue
+                elif at in bound:
+                    row[at] = self._emptied(table, column, row[at])
+                else:
+                    cell = self.draw.choice(kept[at]) if lost[at] and repr(row[at]) in lost[at] else row[at]
+                    row[at] = self._cell(source, column, at, cell, rows, kept[at])
             for copy in copied:
                 cell = row[copy.leader]
                 row[copy.follower] = None if cell is None else copy.write(cell, self.draw)
-            if self._bind(source, row) and self._unique(source, row, taken, bound):
+            if (twin or self._bind(source, row)) and self._unique(source, row, taken, bound):
                 rows.append(row)
         self.draw.shuffle(rows)
         return rows
+
+    def _size(self, table: Table) -> int:
+        low, high = self.recipe.rows
+        least = min(round(table.rows * self.recipe.grown), _LONGEST)
+        return self.draw.randint(max(low, least), max(high, least))
+
+    def _lacking(self, own: Sequence[Any], around: Sequence[Any], name: str) -> Sequence[Any]:
+        """A column's cells without one of its values, another one each turn; all of them where it has too few.
+
+        Of numbers and dates it is the lowest or highest, else any category. A candidate that types in a column's few
+        values, or its extreme, is right on rows that hold exactly them.
+        """
+        values = sorted({cell for cell in own if cell is not None}, key=_order)
+        free = [value for value in values if value not in around]
+        ordered = bool(free) and _order(free[0])[0] == 0
+        categories = len(values) <= len(own) * _CATEGORIES
+        if self.recipe.lacks < 0 or len(values) < 3 or not free or not (ordered or categories):
+            return own
+        if ordered:
+            free = [free[0], free[-1]]
+        else:
+            random.Random(name).shuffle(free)
+        lost = free[self.recipe.lacks % len(free)]
+        return [cell for cell in own if cell != lost]
+
+    def _emptied(self, table: Table, column: Column, cell: Any) -> Any:
+        named = column.nullable and (table.name, column.name) in self.recipe.nulls
+        return None if named and self.draw.random() < self.recipe.null else cell
 
     def _positions(self, table: Table, names: Sequence[str]) -> list[int]:
         return [self._columns[table.name][name] for name in names if name in self._columns[table.name]]
@@ -134,10 +202,7 @@ class Maker:
             cell = draw.choice(own)
         if cell is not None and draw.random() < recipe.fresh:
             cell = near(cell, own, draw)
-        cell = self._border(column, at, cell)
-        if (source.table.name, column.name) in recipe.nulls and column.nullable and draw.random() < _NULLS:
-            return None
-        return cell
+        return self._emptied(source.table, column, self._border(column, at, cell))
 
     def _borders_of(self, names: Sequence[str], own: Sequence[Any]) -> list[Any]:
         """The border values that a column of these names, with these cells, can hold."""
@@ -154,16 +219,16 @@ class Maker:
 
     def _bind(self, source: Source, row: Row) -> bool:
         """Point every foreign key to a parent that exists; False when there is none and NULL is not allowed."""
-        for key in source.table.foreign_keys:
+        for number, key in enumerate(source.table.foreign_keys):
             at = self._positions(source.table, key.columns)
-            parents = self.made.get(key.table, [])
-            targets = [self._columns[key.table][name] for name in key.references] if key.table in self._columns else []
             mine = tuple(row[position] for position in at)
             if None in mine:
                 continue
-            known = [tuple(parent[target] for target in targets) for parent in parents]
-            known = [values for values in known if None not in values]
-            if known and (mine not in known or self.draw.random() < self.recipe.mix):
+            if number not in self._parents or key.table == source.table.name:
+                known = self._known(key)
+                self._parents[number] = (known, set(known))
+            known, held = self._parents[number]
+            if known and (mine not in held or self.draw.random() < self.recipe.mix):
                 mine = self.draw.choice(known)
             elif not known:
                 if not all(source.table.columns[position].nullable for position in at):
@@ -172,6 +237,12 @@ class Maker:
             for position, value in zip(at, mine, strict=True):
                 row[position] = value
         return True
+
+    def _known(self, key: ForeignKey) -> list[tuple[Any, ...]]:
+        """The values that a foreign key may take: its parents' keys."""
+        targets = [self._columns[key.table][name] for name in key.references] if key.table in self._columns else []
+        known = [tuple(parent[target] for target in targets) for parent in self.made.get(key.table, [])]
+        return [values for values in known if None not in values]
 
     def _unique(
         self, source: Source, row: Row, taken: dict[tuple[int, ...], set[tuple[Any, ...]]], bound: set[int]
@@ -189,6 +260,12 @@ class Maker:
                 return False
             used.add(key)
         return True
+
+
+def _order(cell: Any) -> Any:
+    """A key that sorts a column's cells: by value where it has an order, by text otherwise."""
+    plain = isinstance(cell, int | float | Decimal | datetime.date) and cell == cell
+    return (0, cell, "") if plain else (1, 0, repr(cell))
 
 
 def unused(cell: Any, used: set[Any], source: Source, at: int) -> Any:
@@ -212,7 +289,7 @@ def near(cell: Any, own: Sequence[Any], draw: random.Random) -> Any:
         return cell
     if isinstance(cell, bool):
         return draw.random() < 0.5
-    if len(values) <= max(2, len(own) // 3):
+    if len(values) <= max(2, int(len(own) * _CATEGORIES)):
         return draw.choice(values)
     if isinstance(cell, int):
         low, high = min(values), max(values)

@@ -2,7 +2,8 @@
 
 In: a real instance and the golds asked of it. Out: at most two instances. A set chosen for one question (__init__.py)
 tells more mutants apart, and takes about a second a question; this one takes about a tenth of a second a database.
-Its tables are long, so that there is room for rows around the literals of all golds, and in one of them rows tie.
+Its tables are long, so that there is room for rows around the literals of all golds. One is longer than the real one;
+in the other rows tie, repeat each other and lack values where they may. A category that one has the other may lack.
 Not here: keeping them between runs (store.py).
 """
 
@@ -10,20 +11,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 
 from text2sql_rl.instances.files import make_instance, opened, read_sources
 from text2sql_rl.instances.literals import border_values
-from text2sql_rl.instances.rows import Recipe
+from text2sql_rl.instances.rows import Recipe, nullable
 from text2sql_rl.records import Instance
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 2
+VERSION = 4
 RECIPES = (
-    Recipe("long", mix=0.5, fresh=0.2, border=0.5, rows=(100, 140)),
-    Recipe("tied", mix=0.5, fresh=0.2, border=0.4, tie=0.2, rows=(50, 70)),
+    Recipe("long", mix=0.5, fresh=0.2, border=0.5, null=0.0, rows=(100, 140), grown=1.15, lacks=0),
+    Recipe("tied", mix=0.5, fresh=0.2, border=0.4, tie=0.2, twin=0.2, null=0.2, rows=(50, 70), lacks=1),
 )
 
 
@@ -44,7 +46,11 @@ def build_shared(real: Instance, golds: Iterable[str], folder: Path, seed: int =
     borders = border_values(asked)
     with opened(real) as connection:
         sources = read_sources(connection, real)
-        made = [make_instance(connection, real, sources, recipe, borders, stamp, folder) for recipe in RECIPES]
+        nulls = nullable(sources)
+        made = [
+            make_instance(connection, real, sources, replace(recipe, nulls=nulls), borders, stamp, folder)
+            for recipe in RECIPES
+        ]
     whole = [one for one in made if one is not None]
     return tuple(
         Instance(database=one.database, index=at, path=one.path, sha256=one.sha256) for at, one in enumerate(whole, 1)

@@ -23,7 +23,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,12 @@ import duckdb
 import yaml
 
 from text2sql_rl.compare import compare, tells
+from text2sql_rl.compare.numbers import is_number
 from text2sql_rl.errors import ConfigError
 from text2sql_rl.gold import prepare_golds
-from text2sql_rl.instances import fair, shared
+from text2sql_rl.instances import aimed, fair, shared
 from text2sql_rl.judge import Judge
-from text2sql_rl.records import Database, Execution, Gold, Outcome, Question, Rollout
+from text2sql_rl.records import Database, Execution, Gold, Match, Outcome, Question, Rollout
 from text2sql_rl.redteam.minimise import minimise
 from text2sql_rl.redteam.mutate import Made, Maker
 from text2sql_rl.redteam.targets import completion, with_rows
@@ -201,7 +202,15 @@ class _Hunt:
 
     def key(self, judge: Judge, share: int, instances: int, seed: int) -> str:
         real = self.database.instances[0].sha256
-        named = [shared.VERSION, duckdb.__version__, judge.environment, self.question.id, self.question.gold_sql, real]
+        named = [
+            shared.VERSION,
+            aimed.VERSION,
+            duckdb.__version__,
+            judge.environment,
+            self.question.id,
+            self.question.gold_sql,
+            real,
+        ]
         named += [share, instances, seed, sorted(self.others)]
         return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -295,7 +304,7 @@ class _Hunt:
     def _luck(self, targets: Sequence[Gold], executions: Sequence[Execution]) -> tuple[str, str] | None:
         for target, execution in zip(targets, executions, strict=True):
             verdict = compare(target, execution)
-            if tells(verdict) and execution.outcome is Outcome.ROWS:
+            if tells(verdict) and execution.outcome is Outcome.ROWS and not _close(target, execution):
                 return "lucky", f"on a witness: {verdict.words}"
         return None
 
@@ -346,6 +355,20 @@ class _Hunt:
 
         sql = minimise(one.sql, still)
         return Find(kind, self.question.id, self.database.name, self.question.gold_sql, sql, reward, why)
+
+
+def _close(gold: Gold, execution: Execution) -> bool:
+    """Whether a candidate differs from its gold only by what the declared tolerance allows larger numbers."""
+    rounded = replace(gold, execution=_rounded(gold.execution))
+    return compare(rounded, _rounded(execution)).match is Match.MATCH
+
+
+def _rounded(execution: Execution) -> Execution:
+    rows = tuple(
+        tuple(float(f"{round(float(cell), 3):.5g}") if is_number(cell, below=1e15) else cell for cell in row)
+        for row in execution.rows
+    )
+    return replace(execution, rows=rows)
 
 
 # ---- what is kept and written ------------------------------------------------------------------------------
