@@ -150,7 +150,9 @@ class Dynamic(_Part):
     """Dynamic sampling: groups that are not mixed are dropped, and other questions asked in their place."""
 
     rounds: int = Field(ge=2, description="The most rounds of sampling a block. Rises: fuller updates, slower steps.")
-    half_life: int = Field(ge=1, description="Steps after which a pass rate counts half, and a hopeless question rests.")
+    half_life: int = Field(
+        ge=1, description="Steps after which a pass rate counts half, and a hopeless question rests."
+    )
 
 
 class Grpo(_Part):
@@ -166,9 +168,13 @@ class Grpo(_Part):
     beta: float = Field(0.0, ge=0, description="Weight of the KL penalty to the start. Rises: stays closer.")
     advantage: Advantage
     save_every: int = Field(ge=1, description="Steps between checkpoints; a killed run loses at most these.")
+    held_in: int = Field(0, ge=0, description="sft questions asked at every checkpoint, to see what is forgotten.")
     keep: Literal["best", "last"] = Field("best", description="The policy that counts: the best on dev, or the last.")
     canaries: Canaries | None = None
     dynamic: Dynamic | None = None
+    report_to: tuple[Literal["tensorboard", "trackio", "wandb"], ...] | None = Field(
+        None, description="Where curves go beside metrics.jsonl; absent: to tensorboard, where it is installed."
+    )
 
 
 class Control(_Part):

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.inspection.logged_run import log_kinds
-from text2sql_rl.learn.signs import Signs, Step, count, tell
+from text2sql_rl.learn.signs import Signs, Step, count, tell, tell_forgetting, tell_jump
 from text2sql_rl.rollout_log import read_rollouts
 
-HEALTHY = Step(groups=10, lost=0, still=4, rollouts=80, faults=Counter(), reward=0.4)
+HEALTHY = Step(groups=10, lost=0, still=4, rollouts=80, formed=78, faults=Counter(), reward=0.4)
 DEV = (0.5, 0.52)
 
 
@@ -36,6 +36,37 @@ def test_a_form_that_gets_lost_sends_back_to_sft() -> None:
     assert "Go back to SFT" in sign
     assert told(run(first=replace(HEALTHY, lost=3), last=replace(HEALTHY, lost=3))) == []  # not rising
     assert told(run(last=replace(HEALTHY, lost=3), steps=9)) == []  # too few steps to call it a trend
+
+
+def test_a_form_that_begins_to_get_lost_is_told_before_whole_groups_lose_it() -> None:
+    (sign,) = told(run(last=replace(HEALTHY, formed=73)))
+    assert sign.startswith("91% of the completions hold one whole SQL answer, 98% at the start")
+    assert told(run(last=replace(HEALTHY, formed=75))) == []
+    assert len(told(run(last=replace(HEALTHY, formed=40, lost=3)))) == 1  # the graver one only
+
+
+def test_accuracy_on_what_was_fine_tuned_is_not_to_fall() -> None:
+    (sign,) = tell_forgetting([0.8, 0.9, 0.77])
+    assert sign.startswith("Accuracy on questions of SFT fell from 80.0% to 77.0%")
+    assert list(tell_forgetting([0.8, 0.79])) == list(tell_forgetting([0.8])) == list(tell_forgetting([])) == []
+
+
+def kl_rows(easy: tuple[float, float], hard: tuple[float, float], steps: int = 20) -> list[dict[str, float]]:
+    """KL of two buckets, before and in the last tenth."""
+    return [
+        {"step": step, "loss": 0.0, "by/hardness/easy/kl_k3": easy[late], "by/hardness/hard/kl_k3": hard[late]}
+        for step in range(1, steps + 1)
+        for late in (int(step > 0.9 * steps),)
+    ]
+
+
+def test_a_jump_of_kl_in_one_bucket_is_a_sign() -> None:
+    (sign,) = tell_jump(kl_rows(easy=(0.1, 0.12), hard=(0.1, 0.3)))
+    assert sign.startswith("KL to the start went from 0.10 to 0.30 among completions of hardness hard")
+    assert list(tell_jump(kl_rows(easy=(0.1, 0.12), hard=(0.1, 0.19)))) == []
+    assert list(tell_jump(kl_rows(easy=(0.001, 0.04), hard=(0.0, 0.0)))) == []  # still small
+    assert list(tell_jump(kl_rows(easy=(0.1, 9.0), hard=(0.1, 9.0), steps=9))) == []
+    assert list(tell_jump([{"step": step, "loss": 0.0} for step in range(20)])) == []
 
 
 def test_faults_say_fix_the_environment_from_the_first_step_on() -> None:
@@ -63,7 +94,7 @@ def test_a_step_is_counted_from_its_rollouts(tmp_path: Path) -> None:
     folder = log_kinds(tmp_path).stage("grpo").path / "rollouts"
     first, second = (count(read_rollouts(part)) for part in sorted(folder.glob("*.parquet")))
     # one-right, shaped, solved, broken; the last has three rollouts that could not be judged.
-    assert (first.groups, first.still, first.lost, first.rollouts) == (4, 1, 0, 16)
+    assert (first.groups, first.still, first.lost, first.rollouts, first.formed) == (4, 1, 0, 16, 11)
     assert first.faults == {"no worker": 3}
     assert first.reward == pytest.approx((1 + 0.05 + 4 + 1) / 13)
     assert (second.still, second.faults) == (1, {})

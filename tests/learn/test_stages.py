@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from text2sql_rl.errors import ConfigError, DataError, LeakError
 from text2sql_rl.group import AdvantageRule, describe, make_group
 from text2sql_rl.learn import material, stages
 from text2sql_rl.learn.checkpoints import load
+from text2sql_rl.learn.reporters import reporters
 from text2sql_rl.policy.hf import Policy
 from text2sql_rl.questions import QuestionSet
 from text2sql_rl.records import Group, Question
@@ -46,6 +49,7 @@ CONFIG: dict[str, Any] = {
         "advantage": {"scale": "population", "floor": 0.25},
         "save_every": 1,
         "canaries": {"rate": 0.5, "stop": True},
+        "held_in": 1,
     },
     "control": {"steps": 2, "learning_rate": 0.01},
     "evaluate": {"roles": ["heldout"], "samples": 1},
@@ -185,6 +189,58 @@ def test_grpos_result_says_in_words_what_was_declared_and_what_looks_wrong(chain
     assert result["advantage"] == describe(AdvantageRule(config.grpo.advantage.scale, config.grpo.advantage.floor))
     assert "every token counts the same" in result["loss"]
     assert all(isinstance(sign, str) for sign in result["signs"])
+
+
+def test_curves_go_to_tensorboard_and_what_was_fine_tuned_is_asked_again(chain: tuple[RunConfig, RunFolder]) -> None:
+    _, run = chain
+    stage = run.stage("grpo")
+    rows = stage.metrics()
+    assert [row["step"] for row in rows if "held_in_accuracy" in row] == [1, 2]
+    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    events = event_accumulator.EventAccumulator(str(stage.path / "tensorboard"))
+    events.Reload()
+    logged = [row["reward"] for row in rows if "reward" in row]
+    assert [one.value for one in events.Scalars("train/reward")] == pytest.approx(logged)
+    assert any(tag.startswith("train/by/hardness/") for tag in events.Tags()["scalars"])
+
+
+def test_a_reporter_that_is_not_installed_is_named() -> None:
+    assert reporters(()) == ()
+    assert reporters(None) == (("tensorboard",) if importlib.util.find_spec("tensorboard") else ())
+    missing = next(name for name in ("trackio", "wandb") if importlib.util.find_spec(name) is None)
+    with pytest.raises(ConfigError, match=f"grpo.report_to: the package {missing} is not installed"):
+        reporters((missing,))
+
+
+def test_what_informative_groups_cost_is_in_the_result(chain: tuple[RunConfig, RunFolder]) -> None:
+    _, run = chain
+    result, rows = run.stage("grpo").result(), read_rollouts(run.stage("grpo").path / "rollouts")
+    assert result["completions"] == len(rows)
+    informative = {row.group_id for row in rows if row.group_kind == "informative"}
+    assert result["informative_groups"] == len(informative)
+    assert result["sampling"].startswith("every question of the band equally often")
+    assert result["truncated"] == "a completion cut at the token limit counts like any other"
+    assert {len(row.conditions_sha256) for row in rows} == {64}
+
+
+def test_dynamic_sampling_starts_from_the_measured_pass_rates(
+    root: Path, chain: tuple[RunConfig, RunFolder], tmp_path: Path
+) -> None:
+    _, first = chain
+    shutil.copytree(first.path, tmp_path / "tiny")
+    shutil.rmtree(tmp_path / "tiny" / "stages" / "grpo")
+    (tmp_path / "tiny" / "run.json").unlink()
+    settings = {**CONFIG["grpo"], "dynamic": {"rounds": 2, "half_life": 4}}
+    config, run = open_run(root, tmp_path, grpo=settings)
+    stages.grpo(config, run)
+    result, rows = run.stage("grpo").result(), read_rollouts(run.stage("grpo").path / "rollouts")
+    assert result["completions"] == len(rows) >= 2 * 2 * 2
+    assert result["sampling"].endswith("others asked, in at most 2 rounds")
+    assert {row.question_id for row in rows} <= set(run.stage("difficulty_warm").result()["kept_ids"])
+    assert result["questions"] == len({row.question_id for row in rows})
+    for step in (1, 2):
+        asked = [row.group_id for row in rows if row.step == step]
+        assert len(asked) in (4, 6, 8)
 
 
 def test_canaries_are_judged_beside_the_policy_and_leave_no_rollout(chain: tuple[RunConfig, RunFolder]) -> None:

@@ -5,6 +5,7 @@ In: a run's config. Out: the objects that the stages work with. Not here: the st
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 from text2sql_rl.config import Lora, PretrainedPolicy, RunConfig, ScratchPolicy
@@ -49,6 +50,15 @@ def open_judge(config: RunConfig) -> Judge:
 def dev_check(config: RunConfig, content: Content, style: Style, judge: Judge) -> DevCheck:
     """The check of a policy on the dev questions."""
     return DevCheck(asked(content, "dev"), style, config.sampling, judge, config.seed)
+
+
+def held_in_check(config: RunConfig, content: Content, style: Style, judge: Judge) -> DevCheck | None:
+    """The check of a policy on some questions that it was fine-tuned on, if the config asks for it."""
+    if not config.grpo.held_in:
+        return None
+    items = asked(content, "sft")
+    chosen = random.Random(config.seed).sample(items, min(len(items), config.grpo.held_in))
+    return DevCheck(chosen, style, config.sampling, judge, config.seed)
 
 
 def make_schedule(

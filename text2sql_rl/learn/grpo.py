@@ -28,6 +28,7 @@ from text2sql_rl.learn.buckets import Buckets
 from text2sql_rl.learn.checkpoints import newest_state, save_model
 from text2sql_rl.learn.lora import new_adapter
 from text2sql_rl.learn.optimizer import MuonAdamW
+from text2sql_rl.learn.reporters import TENSORBOARD, curves
 from text2sql_rl.learn.trainer import RESERVE_FILE, DeclaredGRPOTrainer, LogBlock
 from text2sql_rl.learn.watch import DevCheck, Watch
 from text2sql_rl.policy.hf import Policy
@@ -59,6 +60,8 @@ def train(
     lora: Lora | None = None,
     muon: bool = False,
     dynamic: Dynamic | None = None,
+    held_in: DevCheck | None = None,
+    report_to: Sequence[str] = (),
     log_block: LogBlock | None = None,
 ) -> dict[str, Any]:
     """Train with GRPO.
@@ -66,7 +69,7 @@ def train(
     Args:
         policy: trained in place.
         style: saved with the checkpoint.
-        tasks: the questions in training order, `tasks_needed` of them; with dynamic sampling any, for their hardness.
+        tasks: the questions in training order, `tasks_needed` of them; with dynamic sampling each that may be asked.
         settings: of GRPO.
         limits: of sampling.
         judge: gives the rewards.
@@ -76,10 +79,12 @@ def train(
         lora: adapters to train where the policy has none yet.
         muon: train with Muon, as a policy from scratch was; otherwise with AdamW.
         dynamic: asks for questions instead of `tasks`.
+        held_in: measured beside dev, on questions of SFT.
+        report_to: where curves go beside the stage's metrics, as `reporters` gives it.
         log_block: called with every sampled block, on the first rank.
 
     Returns:
-        steps done, best dev accuracy and its step, completions sampled, informative groups among them.
+        steps done, best dev accuracy and its step.
 
     Raises:
         ConfigError: the groups of a step cannot be shared out to all ranks.
@@ -88,15 +93,20 @@ def train(
     rule = AdvantageRule(**settings.advantage.model_dump())
     sampling = json.dumps({**limits.model_dump(), "generations": settings.generations}, sort_keys=True)
     grouped = GroupJudge(tasks, judge, policy, style, rule, settings.generations, sampling)
-    watch = Watch(stage, policy, style, dev=dev, every=save_every(settings), patience=None, total=settings.steps)
+    every = save_every(settings)
+    watch = Watch(stage, policy, style, dev=dev, every=every, patience=None, total=settings.steps, held_in=held_in)
     trainer = make_trainer(
-        policy, tasks, grouped, settings, limits, trainer_folder, seed=seed, lora=lora, muon=muon, dynamic=dynamic
-    )
+        policy, tasks, grouped, settings, limits, trainer_folder, seed=seed, lora=lora, muon=muon, dynamic=dynamic,
+        report_to=report_to,
+    )  # fmt: skip
     state = newest_state(trainer_folder)
     if is_first_rank():
         trainer.log_block = log_block
+        done = int(state.name.rpartition("-")[2]) if state else 0
         trainer.add_callback(watch)
-        watch.resume(int(state.name.rpartition("-")[2]) if state else 0)
+        watch.resume(done)
+        if TENSORBOARD in report_to:
+            trainer.add_callback(curves(stage, done))
     if state is not None and dynamic is not None:
         dynamic.reserve.restore(json.loads((state / RESERVE_FILE).read_text(encoding="utf-8")))
     with stage.guard():
@@ -122,6 +132,7 @@ def make_trainer(
     lora: Lora | None = None,
     muon: bool = False,
     dynamic: Dynamic | None = None,
+    report_to: Sequence[str] = (),
 ) -> DeclaredGRPOTrainer:
     """The trainer of these tasks, with `grouped` as its one reward; the policy's model becomes the trainer's."""
     rows = [task.row(number, policy.tokenizer) for number, task in enumerate(tasks)]
@@ -130,7 +141,7 @@ def make_trainer(
         rows = [{"prompt": " ", "task": number} for number in range(tasks_needed(settings))]
     trainer = DeclaredGRPOTrainer(
         model=policy.model,
-        args=arguments(settings, limits, str(folder), seed),
+        args=arguments(settings, limits, str(folder), seed, report_to),
         train_dataset=Dataset.from_list(rows),
         processing_class=policy.tokenizer,
         reward_funcs=[grouped],
@@ -157,8 +168,8 @@ def save_every(settings: Grpo) -> int:
     return -(-settings.save_every // block) * block
 
 
-def arguments(settings: Grpo, limits: Sampling, folder: str, seed: int) -> GRPOConfig:
-    """TRL's settings.
+def arguments(settings: Grpo, limits: Sampling, folder: str, seed: int, report_to: Sequence[str] = ()) -> GRPOConfig:
+    """TRL's settings. TensorBoard is left out of its `report_to`: it would write into a folder that is deleted.
 
     Raises:
         ConfigError: the groups of a step cannot be shared out to all ranks.
@@ -206,5 +217,5 @@ def arguments(settings: Grpo, limits: Sampling, folder: str, seed: int) -> GRPOC
         dataloader_pin_memory=cuda,
         activation_checkpointing=False,
         disable_tqdm=True,
-        report_to="none",
+        report_to=[name for name in report_to if name != TENSORBOARD] or "none",
     )

@@ -16,8 +16,9 @@ from text2sql_rl.judge import Judge
 from text2sql_rl.learn import difficulty as measuring
 from text2sql_rl.learn import grpo
 from text2sql_rl.learn.asking import Dynamic, Task
-from text2sql_rl.learn.equipment import adapters, dev_check, lineage_of
+from text2sql_rl.learn.equipment import adapters, dev_check, held_in_check, lineage_of
 from text2sql_rl.learn.material import asked, count_visits, training_order
+from text2sql_rl.learn.reporters import reporters
 from text2sql_rl.learn.reserve import Reserve
 from text2sql_rl.learn.signs import Signs
 from text2sql_rl.learn.trainer import Sampled
@@ -71,6 +72,8 @@ def reinforce(
         lora=adapters(config),
         muon=isinstance(config.policy, ScratchPolicy),
         dynamic=dynamic,
+        held_in=held_in_check(config, content, style, judge),
+        report_to=reporters(settings.report_to),
         log_block=log,
     )
     asked_ids = {task.question.id for task in tasks} if dynamic is None else dynamic.reserve.asked()

@@ -1,17 +1,19 @@
 """Early signs that GRPO goes wrong, in words, each with what to do about it.
 
-In: what the stage has written so far: rollouts, dev accuracies, canary alarms. Out: sentences, the gravest first. They
+In: what the stage has written so far: rollouts, measurements, canary alarms. Out: sentences, the gravest first. They
 depend on the files only, so an interrupted stage that goes on tells the same. Compared are the first and the last tenth
-of the steps. Not here: stopping anything; a sign is for a person to weigh.
+of the steps; a jump is one against the tenth before. Not here: stopping anything; a sign is for a person to weigh.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from text2sql_rl.records import GroupKind
 from text2sql_rl.rollout_log import LogRow, read_rollouts
@@ -25,16 +27,23 @@ _FORM_SHARE, _FORM_RISE = 0.10, 0.05  # of groups that are all wrong by form
 _FAULT_SHARE = 0.02  # of rollouts; an evaluation ends at 0.05
 _STILL_SHARE = 0.60  # of groups whose rewards are all equal
 _REWARD_RISE, _DEV_RISE = 0.05, 0.005
+_FORM_FALL = 0.05  # of completions that hold one whole SQL answer
+_HELD_IN_FALL = 0.02
+_KL_TIMES, _KL_LEAST = 2.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step in numbers: `lost` groups are all wrong by form; `still` ones are scored and have no advantage."""
+    """One step in numbers: `lost` groups are all wrong by form; `still` ones are scored and have no advantage.
+
+    `formed` completions hold one whole SQL answer.
+    """
 
     groups: int
     lost: int
     still: int
     rollouts: int
+    formed: int
     faults: Counter[str]
     reward: float
 
@@ -74,11 +83,14 @@ class Signs:
             if step <= up_to and step not in self._steps:
                 self._steps[step] = count(read_rollouts(part))
         steps = [counted for _, counted in sorted(self._steps.items()) if counted.groups]
-        return [*_canaries(self._stage.path / "alarms.jsonl"), *tell(steps, self._dev(up_to))]
-
-    def _dev(self, up_to: int) -> list[float]:
-        rows = self._stage.metrics()
-        return [row["dev_accuracy"] for row in rows if "dev_accuracy" in row and row["step"] <= up_to]
+        rows = [row for row in self._stage.metrics() if row.get("step", 0) <= up_to]
+        dev, held_in = ([row[name] for row in rows if name in row] for name in ("dev_accuracy", "held_in_accuracy"))
+        return [
+            *_canaries(self._stage.path / "alarms.jsonl"),
+            *tell(steps, dev),
+            *tell_forgetting(held_in),
+            *tell_jump(rows),
+        ]
 
 
 def count(rows: Sequence[LogRow]) -> Step:
@@ -95,6 +107,7 @@ def count(rows: Sequence[LogRow]) -> Step:
             for one in groups.values()
         ),
         rollouts=len(rows),
+        formed=sum(row.cause not in _FORM for row in rows if row.total is not None),
         faults=Counter(row.unscored for row in rows if row.total is None),
         reward=sum(totals) / max(1, len(totals)),
     )
@@ -116,6 +129,8 @@ def tell(steps: Sequence[Step], dev: Sequence[float]) -> Iterator[str]:
             f"In {after:.0%} of the groups nobody gives one whole SQL answer ({before:.0%} at the start): the policy "
             "loses the form. Go back to SFT, or lower the learning rate."
         )
+    else:
+        yield from _form_falls(first, last)
     rise = sum(one.reward for one in last) / size - sum(one.reward for one in first) / size
     if len(dev) > 1 and rise > _REWARD_RISE and dev[-1] - dev[0] <= _DEV_RISE:
         yield (
@@ -128,6 +143,55 @@ def tell(steps: Sequence[Step], dev: Sequence[float]) -> Iterator[str]:
             f"{still:.0%} of the groups have equal rewards and move nothing. Measure the difficulty again, narrow its "
             "band, or sample more candidates a question."
         )
+
+
+def _form_falls(first: Sequence[Step], last: Sequence[Step]) -> Iterator[str]:
+    before, after = (
+        sum(one.formed for one in part) / max(1, sum(one.rollouts - one.faults.total() for one in part))
+        for part in (first, last)
+    )
+    if after < before - _FORM_FALL:
+        yield (
+            f"{after:.0%} of the completions hold one whole SQL answer, {before:.0%} at the start: the policy begins "
+            "to lose the form. Lower the learning rate, or go back to SFT."
+        )
+
+
+def tell_forgetting(held_in: Sequence[float]) -> Iterator[str]:
+    """The sign that the policy forgets what fine-tuning taught it, from accuracies on pairs that it has seen."""
+    if len(held_in) > 1 and held_in[-1] < held_in[0] - _HELD_IN_FALL:
+        yield (
+            f"Accuracy on questions of SFT fell from {held_in[0]:.1%} to {held_in[-1]:.1%}: the policy forgets. Lower "
+            "the learning rate, or raise grpo.beta."
+        )
+
+
+def tell_jump(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The sign that the policy leaves its start in one bucket of completions; the one that jumped most."""
+    steps = [row for row in rows if "loss" in row]
+    size = max(1, round(len(steps) * _TENTH))
+    if len(steps) < _FEWEST_STEPS:
+        return
+    jumps = []
+    for name in sorted(
+        {key for row in steps[-size:] for key in row if key.startswith("by/") and key.endswith("/kl_k3")}
+    ):
+        before, after = (
+            [row[name] for row in part if name in row] for part in (steps[-2 * size : -size], steps[-size:])
+        )
+        if before and after:
+            jumps.append((fmean(after) / max(fmean(before), _KL_LEAST / _KL_TIMES), fmean(before), fmean(after), name))
+    most, before_kl, after_kl, name = max(jumps, default=(0.0, 0.0, 0.0, ""))
+    if most > _KL_TIMES:
+        yield (
+            f"KL to the start went from {before_kl:.2f} to {after_kl:.2f} among completions of {_bucket(name)}. Look "
+            "at them: `text2sql-rl inspect RUN`; a smaller learning rate or a larger grpo.beta slows it."
+        )
+
+
+def _bucket(name: str) -> str:
+    _, kind, bucket, _ = name.split("/")
+    return f"{kind} {bucket}"
 
 
 def _canaries(alarms: Path) -> Iterator[str]:

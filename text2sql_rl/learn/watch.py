@@ -63,6 +63,7 @@ class Watch(TrainerCallback):
         policy: being trained.
         style: saved with the best policy.
         dev: the check; None measures nothing and keeps the last policy.
+        held_in: the same of questions that the policy has seen; it decides nothing.
         every: steps between checks.
         patience: checks without a new best before stopping; None never stops early.
         total: steps in all, for progress.
@@ -78,8 +79,10 @@ class Watch(TrainerCallback):
         every: int,
         patience: int | None,
         total: int,
+        held_in: DevCheck | None = None,
     ) -> None:
         self._stage, self._policy, self._style, self._dev = stage, policy, style, dev
+        self._held_in = held_in
         self._every, self._patience, self._total = every, patience, total
         self.best, self.best_step, self._last = -1.0, 0, ""
 
@@ -111,7 +114,11 @@ class Watch(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Check dev where it is due."""
         step = state.global_step
-        if self._dev is None or (step % self._every and step < self._total):
+        if step % self._every and step < self._total:
+            return
+        if self._held_in is not None:
+            self._stage.append_metrics({"step": step, "held_in_accuracy": self._held_in.accuracy(self._policy)})
+        if self._dev is None:
             return
         accuracy = self._dev.accuracy(self._policy)
         self._stage.append_metrics({"step": step, "dev_accuracy": accuracy})
