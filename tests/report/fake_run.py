@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.run_config import CONTENT
-from text2sql_rl.evaluate.judging import Answer
+from text2sql_rl.evaluate.judging import Answer, Marks
 from text2sql_rl.evaluate.metrics import summarise
 from text2sql_rl.evaluate.predictions import write_predictions
 from text2sql_rl.group import AdvantageRule, make_group
@@ -64,7 +64,9 @@ def evaluate(run: RunFolder, source: str, right: int, unscored: int = 0) -> None
     roles, answers = {}, []
     for role, count in (("heldout", 100), ("handwritten", 20)):
         asked = [question(number, role) for number in range(count)]
-        greedy = [Answer(rollout(one, number < right * count // 100, HOSTILE)) for number, one in enumerate(asked)]
+        answered = [rollout(one, number < right * count // 100, HOSTILE) for number, one in enumerate(asked)]
+        # One more is right on the real rows only.
+        greedy = [Answer(one, Marks(real_rows=number <= right * count // 100)) for number, one in enumerate(answered)]
         roles[role] = summarise(asked, greedy, [[one, one] for one in greedy], seed=1)
         answers += [(one, 0, judged) for one, judged in zip(asked, greedy, strict=True)]
     if unscored:

@@ -1,4 +1,4 @@
-"""The browser of groups: its JSON against counts made by hand, its share of a long log, and a real browser."""
+"""The browser of groups: its JSON against counts made by hand, and its share of a long log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,6 @@ from text2sql_rl.report.browser import as_json, browser, quotas
 from text2sql_rl.report.logged import evenly, read_part
 from text2sql_rl.runs import RunFolder
 
-_CHROMIUM = shutil.which("chromium")
-_OPEN_ALL = """
-addEventListener("load", () => {
-  document.getElementById("groups-search").value = "SELECT heldout-7";
-  document.getElementById("groups-kind").selectedIndex = 1;
-  document.getElementById("groups-from").value = "19";
-  document.getElementById("groups-form").dispatchEvent(new Event("input", { bubbles: true }));
-  setTimeout(() => document.querySelectorAll("#groups-list > details").forEach((one) => { one.open = true; }), 400);
-});
-"""
-
 
 def unpacked(text: str) -> dict[str, Any]:
     return json.loads(text)  # type: ignore[no-any-return]
@@ -42,14 +30,6 @@ def unpacked(text: str) -> dict[str, Any]:
 def page_of(run: RunFolder) -> str:
     write_report(run)
     return (run.path / "report.html").read_text()
-
-
-def dumped(path: Path, profile: Path) -> str:
-    """The page's elements after its script ran."""
-    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    flags += "--disable-component-update --disable-sync --virtual-time-budget=4000 --dump-dom"
-    command = [str(_CHROMIUM), *flags.split(), f"--user-data-dir={profile}", path.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
 
 
 # ---- golden ------------------------------------------------------------------------------------------------
@@ -133,25 +113,6 @@ def test_json_cannot_leave_its_element_and_loses_nothing(text: str) -> None:
     packed = as_json({"strings": [text]})
     assert not set("<>&\u2028\u2029") & set(packed)
     assert json.loads(packed) == {"strings": [text]}
-
-
-@pytest.mark.skipif(_CHROMIUM is None, reason="no chromium on this machine")
-def test_in_a_browser_filters_work_and_hostile_text_is_inert(run: RunFolder, tmp_path: Path) -> None:
-    page = page_of(run)
-    digest = base64.b64encode(hashlib.sha256(_OPEN_ALL.encode()).digest()).decode()
-    page = page.replace("script-src ", f"script-src 'sha256-{digest}' ")
-    page = page.replace("</body>", f"<script>{_OPEN_ALL}</script></body>")
-    path = tmp_path / "page.html"
-    path.write_text(page)
-    tags = Tags()
-    tags.feed(dumped(path, tmp_path / "profile"))
-    assert "img" not in {tag for tag, _ in tags.seen}
-    assert sum(tag == "script" for tag, _ in tags.seen) == 3
-    # Question 7 is asked once a step; its groups of the last two steps are what the filters leave.
-    assert re.search(r"\b2 of 600 groups, 6 rollouts", tags.text)
-    shown = tags.text[tags.text.index("2 of 600 groups") : tags.text.index("groups from GRPO to begin with")]
-    for sampled in range(3):
-        assert shown.count(f"SELECT {sampled} -- </pre><script>alert(1)</script>") == 2
 
 
 # ---- properties --------------------------------------------------------------------------------------------

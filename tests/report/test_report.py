@@ -131,7 +131,7 @@ def test_the_console_shows_the_table(run: RunFolder) -> None:
     out = io.StringIO()
     Console(width=80, file=out).print(report_tables(run))
     text = out.getvalue()
-    assert re.search(r"GRPO +90\.0 % +90\.0 to 90\.0 +90 +90\.0 % +75\.0 to 100\.0", text)
+    assert re.search(r"GRPO +90\.0 % +90\.0 to 90\.0 +91\.0 % +90\.0 % +75\.0 to 100\.0", text)
     assert re.search(r"GRPO against the control +\+20\.0 +\+20\.0 to \+20\.0 +20 +0 +p < 0\.001", text)
     assert re.search(r"before the warm-up +100 +40 % +50 % +10 % +60\.0 % +80\.0 %", text)
     assert "…" not in text

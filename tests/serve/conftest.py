@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def train(run: RunFolder, step: int) -> None:
     from tests.report.fake_run import question as asked
     from tests.report.fake_run import rollout
 
-    one = asked(1)
+    one = replace(asked(1), id="q1", database="stable")
     group = make_group([rollout(one, True, GOLD), rollout(one, False, f"SELECT 1 -- {HOSTILE}")], AdvantageRule())
     lineage = Lineage(run=run.name, stage="grpo", origins={one.id: Origin(gold_sql=GOLD)})
     write_groups(part_path(run.stage("grpo").path / "rollouts", step), [group], lineage, step=step)

@@ -18,7 +18,7 @@ POLICIES = {"base": "base", "sft": "sft", "sft_control": "control", "warmup": "w
 _HEADLINE = "heldout"
 _SHOWN = (
     "accuracy", "ci95", "wilson95", "correct", "scored", "questions", "unscored", "causes", "by_hardness", "by_shape",
-    "by_database", "pass_at", "mean_tokens",
+    "by_database", "pass_at", "mean_tokens", "real_rows",
 )  # fmt: skip
 
 Roles = Mapping[str, Mapping[str, Any]]

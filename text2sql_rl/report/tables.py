@@ -52,11 +52,11 @@ def _accuracies(heldout: Mapping[str, Any]) -> Table:
     written = heldout.get("handwritten", {})
     table = _table(
         f"greedy accuracy, {heldout['questions']:,} questions over {heldout['databases']} held-out databases",
-        ("policy", "accuracy", "95 % interval", "right", *(("hand-written", "95 % interval") if written else ())),
+        ("policy", "accuracy", "95 % interval", "real rows", *(("hand-written", "95 % interval") if written else ())),
     )
     for name, shown in POLICY_WORDS.items():
         if name in heldout:
-            row = [*_share(heldout[name]), f"{heldout[name]['correct']:,}"]
+            row = [*_share(heldout[name]), percent((heldout[name].get("real_rows") or {}).get("accuracy"))]
             table.add_row(shown, *row, *(_share(written[name]) if name in written else ()))
     return table
 

@@ -1,8 +1,7 @@
 // A run's page that follows the run: looks how far it is, takes over new numbers, and has candidates run again.
 "use strict";
 (() => {
-  const { token, run, version, parts, poll_s, judges } = JSON.parse(document.getElementById("live-data").textContent);
-  const REDRAW_MS = 15000; // making the numbers takes time from the training that is watched
+  const { token, run, version, parts, poll_s, redraw_s, judges } = JSON.parse(document.getElementById("live-data").textContent);
   const status = document.getElementById("live-status");
   let drawn = version;
   let drawnAt = performance.now();
@@ -23,7 +22,7 @@
       const state = await (await fetch(`/runs/${run}/state`)).json();
       if (state.error) throw new Error(state.error);
       const more = state.parts > parts ? " More groups were logged since this page was opened: load it again." : "";
-      if (state.version !== drawn && performance.now() - drawnAt > REDRAW_MS) {
+      if (state.version !== drawn && performance.now() - drawnAt > redraw_s * 1000) {
         const answer = await fetch(`/runs/${run}/numbers`);
         if (answer.ok) {
           takeOver(new DOMParser().parseFromString(await answer.text(), "text/html"));

@@ -22,7 +22,8 @@ from text2sql_rl.report.progress import Progress, stages_of
 from text2sql_rl.report.training import grpo_numbers
 from text2sql_rl.runs import RunFolder
 
-POLL_S = 5
+POLL_S = 5.0
+REDRAW_S = 15.0  # at least: making the numbers takes time from the training that is watched
 _FOLDER = Path(__file__).parent
 _FILES = ("done.json", "metrics.jsonl", "results.json")
 
@@ -108,6 +109,7 @@ class Pages:
             "version": version,
             "parts": _parts(run),
             "poll_s": POLL_S,
+            "redraw_s": REDRAW_S,
             "judges": not self._problem,
         }
         served = Served(script, data, self._links(), stages_of(run))

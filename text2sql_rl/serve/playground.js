@@ -23,8 +23,8 @@
         return option;
       }),
     );
-    const count = (number) => number.toLocaleString("en");
-    say(found > questions.length ? `the first ${count(questions.length)} of ${count(found)} questions` : `${count(found)} questions`);
+    const all = `${found.toLocaleString("en")} question${found === 1 ? "" : "s"}`;
+    say(found > questions.length ? `the first ${questions.length} of ${all}` : all);
   }
 
   async function open(id) {
