@@ -53,7 +53,7 @@ def act(name: str, config: RunConfig, run: RunFolder) -> None:
     stage.finish({"summary": f"threads {os.environ['OMP_NUM_THREADS']}"})
 
 
-def write_report(run: RunFolder, findings: object = None) -> None:
+def write_report(run: RunFolder, findings: object = None, beside: object = ()) -> None:
     note(run, "+report")
     stage = run.stage("report")
     if not stage.is_done():
@@ -71,6 +71,7 @@ def fakes() -> dict[str, ModuleType]:
             setattr(modules[room], function, partial(act, stage.name))
     modules["evaluate"].evaluate_stage = lambda config, run, source: act(f"evaluate_{source}", config, run)  # type: ignore[attr-defined]
     modules["report"].write_report = write_report  # type: ignore[attr-defined]
+    modules["report"].run_numbers = lambda run, *_, **__: {"run": run.name}  # type: ignore[attr-defined]
     modules["report"].report_tables = lambda run: f"the tables of {run.name}"  # type: ignore[attr-defined]
     return {f"text2sql_rl.{name}": module for name, module in modules.items()}
 

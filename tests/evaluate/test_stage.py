@@ -124,10 +124,10 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
             "handwritten": tuple(question(number, role="handwritten") for number in range(2)),
             "empty": (),
         }
-        fake = SimpleNamespace(
-            questions=SimpleNamespace(role=sets.__getitem__),
-            pairs=lambda some: [(one, Database(name=one.database, tables=(), instances=())) for one in some],
-        )
+        fake = SimpleNamespace(questions=SimpleNamespace(role=sets.__getitem__))
+
+        def pairs(content: object, some: Sequence[Question]) -> list[tuple[Question, Database]]:
+            return [(one, Database(name=one.database, tables=(), instances=())) for one in some]
 
         @contextmanager
         def judge(config: RunConfig) -> Iterator[Echo]:
@@ -135,6 +135,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
         policy = Scripted(script)
         monkeypatch.setattr(stage, "open_content", lambda: fake)
+        monkeypatch.setattr(stage, "shared_pairs", pairs)
         monkeypatch.setattr(stage, "load_policy", lambda config, run, source: (policy, Plain()))
         monkeypatch.setattr(stage, "open_judge", judge)
         config = RunConfig.model_validate({**CONFIG, "evaluate": {**CONFIG["evaluate"], **evaluate}})  # type: ignore[dict-item]

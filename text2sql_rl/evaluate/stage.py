@@ -1,7 +1,8 @@
 """The stage evaluate_SOURCE: load, answer, judge, count, write.
 
 In: a config, a run folder and the stage whose checkpoint is evaluated. Out: predictions.parquet, results.json and
-done.json in stages/evaluate_SOURCE. A killed evaluation starts over; it takes a minute. Not here: torch, which is
+done.json in stages/evaluate_SOURCE. Answers are judged on all instances, as in training; the share that is right on the
+real rows stands beside. A killed evaluation starts over; it takes a minute. Not here: torch, which is
 imported only when the policy is loaded; policies from elsewhere (score).
 """
 
@@ -22,6 +23,7 @@ from text2sql_rl.evaluate.guard import refuse_leaks
 from text2sql_rl.evaluate.judging import Answer, Judging, open_judging
 from text2sql_rl.evaluate.metrics import is_scored, summarise
 from text2sql_rl.evaluate.results import build_results, write_results
+from text2sql_rl.instances.store import shared_pairs
 from text2sql_rl.prompts import Style
 from text2sql_rl.records import Database, Question, Rollout
 from text2sql_rl.runs import RunFolder
@@ -60,7 +62,7 @@ def evaluate_stage(config: RunConfig, run: RunFolder, source: str, *, allow_leak
         rows: list[tuple[Question, int, Answer]] = []
         databases: dict[str, Database] = {}
         for role, questions in sets.items():
-            pairs = content.pairs(questions)
+            pairs = shared_pairs(content, questions)
             databases |= {database.name: database for _, database in pairs}
             greedy = examiner.ask(pairs, samples=1, greedy=True)
             refuse_faults(role, [group[0].rollout for group in greedy])

@@ -52,7 +52,7 @@ def _accuracies(heldout: Mapping[str, Any]) -> Table:
     written = heldout.get("handwritten", {})
     table = _table(
         f"greedy accuracy, {heldout['questions']:,} questions over {heldout['databases']} held-out databases",
-        ("policy", "accuracy", "95 % interval", "real rows", *(("hand-written", "95 % interval") if written else ())),
+        ("policy", "accuracy", "95 % interval", "real rows", *(("by hand", "95 %") if written else ())),
     )
     for name, shown in POLICY_WORDS.items():
         if name in heldout:
