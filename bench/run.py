@@ -13,10 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import hostile
+import informative_groups
 import mutants
 import reward_share
 import rewrites
 import seeds
+import step_time
 import verifier_rss
 import verifier_time
 from measure import Result, share
@@ -24,7 +26,17 @@ from measure import Result, share
 from text2sql_rl.errors import ConfigError, Text2SqlError
 from text2sql_rl.runs import write_text
 
-BENCHMARKS = (reward_share, seeds, verifier_time, mutants, rewrites, verifier_rss, hostile)
+BENCHMARKS = (
+    reward_share,
+    step_time,
+    informative_groups,
+    seeds,
+    verifier_time,
+    mutants,
+    rewrites,
+    verifier_rss,
+    hostile,
+)
 OUT = Path(__file__).with_name("results.json")
 
 

@@ -51,7 +51,7 @@ def test_what_cannot_be_measured_is_told_and_the_rest_stays(
     assert bench.main(["reward_share", "nothing"]) == 2
     errors = capsys.readouterr().err
     assert "has no step times. Run `make demo` first" in errors
-    assert "there is no benchmark 'nothing'. Choose from reward_share, seeds, verifier_time, mutants," in errors
+    assert "there is no benchmark 'nothing'. Choose from reward_share, step_time, informative_groups, seeds," in errors
     assert json.loads(bench.OUT.read_text()) == [{"name": "other", "value": 1}]
 
 

@@ -44,7 +44,7 @@ def reinforce(
     kept = measured.result()["kept_ids"]
     known = {question.id: (question, database) for question, database in asked(content, "rl")}
     by_id = {name: known[name] for name in kept}
-    dynamic, tasks = None, _in_order(config, by_id, style)
+    dynamic, tasks = None, in_order(config, by_id, style)
     if settings.dynamic is not None:
         dynamic = _dynamic(config, measured, by_id, style)
         tasks = [dynamic.ask(name, 1) for name in by_id]
@@ -100,7 +100,8 @@ def cost(stage: StageFolder) -> dict[str, Any]:
     return {"completions": completions, "informative_groups": groups, "completions_per_informative_group": price}
 
 
-def _in_order(config: RunConfig, by_id: Asked, style: Style) -> list[Task]:
+def in_order(config: RunConfig, by_id: Asked, style: Style) -> list[Task]:
+    """The tasks of a whole training without dynamic sampling, from the questions of the band."""
     order = training_order(list(by_id), grpo.tasks_needed(config.grpo), config.seed)
     return [Task(*by_id[name], style.prompt(*by_id[name], visit=visit)) for name, visit in count_visits(order)]
 
