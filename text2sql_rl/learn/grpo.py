@@ -46,6 +46,12 @@ def is_first_rank() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
+def wait_for_all() -> None:
+    """Go on when all ranks are here."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.barrier()
+
+
 def train(
     policy: Policy,
     style: Style,
@@ -111,7 +117,7 @@ def train(
         dynamic.reserve.restore(json.loads((state / RESERVE_FILE).read_text(encoding="utf-8")))
     with stage.guard():
         trainer.train(resume_from_checkpoint=str(state) if state else None)
-        trainer.accelerator.wait_for_everyone()
+        wait_for_all()
         if is_first_rank():
             if dev is None or settings.keep == "last":
                 save_model(trainer.model, policy.tokenizer, style, stage.path / "checkpoint")

@@ -142,6 +142,7 @@ def grpo(config: RunConfig, run: RunFolder) -> None:
         result = reinforce(config, run, stage, policy, style, judge, before)
     if group_training.is_first_rank():
         stage.finish(result)
+    group_training.wait_for_all()
 
 
 def _measure(
