@@ -20,6 +20,7 @@ _MEASURED = (
     "questions", "samples", "kept", "too_easy", "too_hard", "unscored", "histogram", "causes", "mean_pass_rate",
     "pass_at_k",
 )  # fmt: skip
+_PRICE = ("sampling", "completions", "informative_groups", "completions_per_informative_group")
 _FIRST_AND_LAST = 0.1  # of the steps: what "at the start" and "at the end" mean
 
 Row = Mapping[str, Any]
@@ -50,8 +51,11 @@ def grpo_numbers(run: RunFolder) -> dict[str, Any] | None:
 
     Returns:
         signs: what the stage itself found wrong, in sentences.
-        reward, dev_accuracy, accuracy, mean_tokens, longest, cut, entropy, kl: [step, value] curves; empty where not
-            measured.
+        sampling: which questions were asked, in words.
+        completions, informative_groups, completions_per_informative_group: what was paid for and what it gave; None in
+            runs that did not count it.
+        reward, dev_accuracy, accuracy, mean_tokens, longest, cut, entropy, kl, kl_k3: [step, value] curves; empty where
+            not measured.
         start, end: means over the first and last tenth of the steps: reward, accuracy, kinds, causes.
         kinds: group kind -> curve of its share of the step's groups.
         reward_share: the judge's share of a step's wall time: median, its 10 % and 90 % points, steps; whole = over
@@ -69,6 +73,7 @@ def grpo_numbers(run: RunFolder) -> dict[str, Any] | None:
         "best_step": result.get("best_step"),
         "best_dev_accuracy": result.get("dev_accuracy"),
         "signs": result.get("signs", []),
+        **{key: result.get(key) for key in _PRICE},
         "reward": curve(steps, "reward"),
         "dev_accuracy": [*_dev_at_start(run, rows), *curve(rows, "dev_accuracy")],
         "accuracy": curve(steps, "accuracy"),
@@ -77,6 +82,7 @@ def grpo_numbers(run: RunFolder) -> dict[str, Any] | None:
         "cut": curve(steps, "completions/clipped_ratio"),
         "entropy": curve(steps, "entropy"),
         "kl": curve(steps, "kl"),
+        "kl_k3": curve(steps, "kl_k3"),
         "kinds": {kind: curve([{**row, kind: _kinds(row).get(kind)} for row in steps], kind) for kind in _all(steps)},
         "start": _means(steps[:cut]),
         "end": _means(steps[-cut:]),
