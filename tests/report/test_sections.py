@@ -26,6 +26,7 @@ from text2sql_rl.report.figures import figures, pass_rate_figure, windows
 from text2sql_rl.report.page import commands
 from text2sql_rl.report.redteam import Family, read_redteam
 from text2sql_rl.report.rule import rule_in_words
+from text2sql_rl.report.words import failing, trained
 from text2sql_rl.rollout_log import Lineage, part_path, write_groups
 from text2sql_rl.runs import RunFolder
 from text2sql_rl.scoring import describe, load_rule
@@ -205,6 +206,44 @@ def test_any_values_lie_within_their_ticks(low: float, width: float) -> None:
     slack = (ticks[1] - ticks[0]) * 1e-6
     assert ticks[0] <= low + slack
     assert ticks[-1] >= low + width - slack
+
+
+def test_hardness_and_what_was_held_in_are_drawn_where_they_were_measured(run: RunFolder) -> None:
+    rows = [{"step": step, "reward": 0.1, "by/hardness/easy/reward": 0.5, "by/hardness/hard/reward": step / 10,
+             "by/hardness/hard/tokens": 9.0, "held_in_accuracy": 0.9} for step in (1, 2)]  # fmt: skip
+    drawn = figures(run_numbers(run), rows)
+    assert re.findall(r">(\w+: [\d. →]+)<", drawn["Mean reward by hardness of the question"]) == [
+        "easy: 0.5 → 0.5", "hard: 0.1 → 0.2",
+    ]  # fmt: skip
+    assert "on questions of SFT, to compare: 90% → 90%" in drawn["Greedy accuracy on dev"]
+    assert drawn["Mean reward by hardness of the question"] != figures(run_numbers(run), [])
+
+
+# ---- what a newcomer reads first ----------------------------------------------------------------------------
+
+
+def test_what_was_trained_and_what_is_wrong_are_told_in_words(run: RunFolder) -> None:
+    run.update(lambda record: record["config"].update(
+        policy={"kind": "scratch", "layers": 4, "hidden_size": 128, "heads": 4},
+        grpo={**CONTENT["grpo"], "questions_per_step": 16, "generations": 8},
+    ))  # fmt: skip
+    text = text_of(run)
+    assert (
+        "What was trained. A policy from scratch (4 layers of width 128). Then GRPO: 20 steps of 16 questions with 8 "
+        "answers each, rewarded by rule strict-v1 for what they give when run;"
+    ) in text
+    assert "What it still gets wrong. 10 of 100 answers are wrong: 10 give other rows." in text
+    numbers = run_numbers(run)
+    weak = {"db0": {"correct": 1, "scored": 4}, "db1": {"correct": 3, "scored": 4}}
+    part = {**numbers["heldout"]["grpo"], "by_database": weak, "by_hardness": {}}
+    assert failing({"grpo": part}).endswith("Weakest: database db0 (25 % right).")
+    assert failing({}) == ""
+    lora = {"policy": {"kind": "pretrained", "model": "a/b", "lora": {"rank": 8}}, "grpo": {}}
+    measured = {"sft": {"pairs": 800}, "warmup": {"old_policy_pairs": 1_500}, "grpo": None}
+    assert trained(measured, lora) == (
+        "a/b, with LoRA adapters. Fine-tuned on 800 questions with their SQL. Warmed up on 1,500 of its own answers "
+        "that matched."
+    )
 
 
 # ---- beside other runs -------------------------------------------------------------------------------------

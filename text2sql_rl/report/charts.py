@@ -17,6 +17,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 34
 _INNER_WIDTH, _INNER_HEIGHT = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 _COLOURS = 6
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+_SMALL = 0.4  # shares up to this get an axis of their own
 _BAR = Markup('<rect class="b c{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}</title></rect>')
 
 
@@ -45,13 +46,13 @@ def line_chart(title: str, lines: Sequence[Line], x_label: str, *, share: bool =
         title: what is drawn, for the caption and for screen readers.
         lines: the curves; those without points are left out.
         x_label: name of the x axis.
-        share: values are shares, shown in per cent from 0 to 100.
+        share: values are shares, shown in per cent.
     """
     lines = [line for line in lines if line.points]
     if not lines:
         return Markup("")
     values = [y for line in lines for _, y in line.points]
-    ticks = _SHARES if share else _ticks(min(values), max(values))
+    ticks = _share_ticks(max(values)) if share else _ticks(min(values), max(values))
     low, high = ticks[0], ticks[-1]
     most = max(x for line in lines for x, _ in line.points)
     least = min(0.0, min(x for line in lines for x, _ in line.points))
@@ -174,6 +175,11 @@ def _ticks(low: float, high: float, count: int = 5) -> list[float]:
     step = size * next(nice for nice in (1, 2, 2.5, 5, 10) if nice >= raw / size * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [number * step for number in range(first, last + 1)]
+
+
+def _share_ticks(most: float) -> Sequence[float]:
+    """From 0 % to 100 %, or not as high where all values are small."""
+    return _SHARES if most > _SMALL else _ticks(0.0, most)
 
 
 def _number(value: float) -> str:

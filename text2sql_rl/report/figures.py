@@ -29,6 +29,7 @@ _SUPERVISED = {"sft": "SFT", "control": "control", "warmup": "warm-up"}
 _STAGE_STEP = "step of the stage"
 _ENTROPY = "Entropy of the policy, in nats a token"
 KL_TITLE = "KL from where GRPO started, in nats a token"
+_KINDS = "What the groups were, from below"
 _PASS_RATES = "Questions by how many of their completions match"
 
 Curve = Sequence[Sequence[float]]
@@ -54,6 +55,7 @@ def figures(numbers: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> di
         rows: of GRPO's metrics.jsonl.
     """
     grpo = numbers["grpo"] or {}
+    rows = list(rows)
     steps = [row for row in rows if "reward" in row]
     related = [(one["path"], one["rule"], one["grpo"]) for one in numbers["related"] if one["grpo"]]
     own = f"{numbers['run']} ({numbers['rule']})"
@@ -71,27 +73,43 @@ def figures(numbers: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> di
     kinds = {KIND_WORDS[kind]: points for kind, points in grpo.get("kinds", {}).items()}
     drawn = [
         _lines("Mean reward of the sampled candidates", over_steps("reward")),
-        _lines("Greedy accuracy on dev", [Line(name, one.get("dev_accuracy", [])) for name, one in curves], share=True),
+        _lines("Greedy accuracy on dev", [
+            *(Line(name, one.get("dev_accuracy", [])) for name, one in curves),
+            Line("on questions of SFT, to compare", curve(rows, "held_in_accuracy")),
+        ], share=True),
+        _lines("Mean reward by hardness of the question", _buckets(steps, "by/hardness/", "/reward")),
         _lines("How far the sampled candidates reach each part of the reward", shares(parts.get("component", {})),
                share=True),
         _lines("Sampled candidates that a penalty or a gate hits", _largest(shares(hit)), share=True),
-        ("What the groups were", area_chart("What the groups were", shares(kinds), "GRPO step")),
+        (_KINDS, area_chart(_KINDS, shares(kinds), "GRPO step")),
         _lines("Why sampled candidates failed", _causes(steps), share=True),
         _lines("Tokens of a candidate", [*over_steps("mean_tokens"), *_longest(grpo)]),
-        _lines("Candidates that the token limit cut", shares({own: grpo.get("cut", [])}), share=True),
         _lines(_ENTROPY, over_steps("entropy")),
         _lines(KL_TITLE, over_steps("kl")),
-        _lines("Loss while fine-tuning", [Line(name, windows(one.get("loss", []))) for name, one in supervised],
-               _STAGE_STEP),
+        _lines("Loss while fine-tuning, after its first tenth",
+               [Line(name, windows(_later(one.get("loss", [])))) for name, one in supervised], _STAGE_STEP),
         _lines("Greedy accuracy on dev while fine-tuning",
                [Line(name, one.get("dev_accuracy", [])) for name, one in supervised], _STAGE_STEP, share=True),
         (_PASS_RATES, pass_rate_figure(numbers["difficulty"])),
     ]  # fmt: skip
-    return dict(drawn)
+    cut = shares({own: grpo.get("cut", [])})
+    # Nothing to see where no candidate was ever cut, as should be.
+    return dict([*drawn, *([_lines("Candidates that the token limit cut", cut, share=True)] if cut else [])])
 
 
 def _lines(title: str, lines: list[Line], x_label: str = "GRPO step", *, share: bool = False) -> tuple[str, Markup]:
     return title, line_chart(title, lines, x_label, share=share)
+
+
+def _later(points: Curve) -> Curve:
+    """Without the first tenth: a loss begins so high that nothing else would be seen beside it."""
+    return points[len(points) // 10 :]
+
+
+def _buckets(steps: Sequence[Mapping[str, Any]], start: str, end: str) -> list[Line]:
+    """Curves of what was measured for parts of the candidates, by the name of the part."""
+    keys = dict.fromkeys(key for row in steps for key in row if key.startswith(start) and key.endswith(end))
+    return [Line(key.removeprefix(start).removesuffix(end), windows(curve(steps, key))) for key in keys]
 
 
 def _largest(lines: list[Line]) -> list[Line]:

@@ -88,6 +88,8 @@ def page(
             browser=browsed,
             browser_json=Markup(browsed.text),
             heldout=numbers["heldout"],
+            trained=words.trained(numbers, run.read()["config"]),
+            failing_words=words.failing(numbers["heldout"]),
             policies=POLICY_WORDS,
             comparisons=COMPARISON_WORDS,
             kinds=KIND_WORDS,

@@ -95,6 +95,66 @@ def _sentences(heldout: Numbers) -> Iterator[str]:
         )
 
 
+def trained(numbers: Numbers, config: Numbers) -> str:
+    """What was trained, and on what, in a few sentences.
+
+    Args:
+        numbers: of report.json.
+        config: of the run, as run.json keeps it.
+    """
+    return " ".join(_trained(numbers, config))
+
+
+def failing(heldout: Numbers) -> str:
+    """What the last policy still gets wrong on held-out databases; empty where nothing was evaluated."""
+    last = next((name for name in ("grpo", "warmup", "sft", "base") if name in heldout), None)
+    if last is None or not heldout[last]["scored"]:
+        return ""
+    part = heldout[last]
+    wrong = part["scored"] - part["correct"]
+    causes = sorted((part["causes"] or {}).items(), key=lambda one: -one[1])
+    named = ", ".join(f"{count:,} {_CAUSES.get(cause, cause)}" for cause, count in causes[:4])
+    said = f"{wrong:,} of {part['scored']:,} answers are wrong: {named}." if wrong else "Nothing."
+    weak = [words for words in (_weakest(part, "by_database"), _weakest(part, "by_hardness")) if words]
+    return f"{said} Weakest: {'; '.join(weak)}." if weak and wrong else said
+
+
+_CAUSES = {
+    "error": "do not run", "wrong": "give other rows", "row_count": "give far too many or too few rows",
+    "empty": "give no rows", "near": "are nearly right", "constant": "read no table", "truncated": "were cut off",
+    "no_answer": "hold no SQL", "timeout": "run out of time", "refused": "are refused by the sandbox",
+}  # fmt: skip
+
+
+def _weakest(part: Numbers, key: str) -> str:
+    shares = {name: one["correct"] / one["scored"] for name, one in (part[key] or {}).items() if one["scored"]}
+    if len(shares) < 2:
+        return ""
+    name = min(shares, key=lambda one: shares[one])
+    return f"{key.removeprefix('by_')} {name} ({percent(shares[name], 0)} right)"
+
+
+def _trained(numbers: Numbers, config: Numbers) -> Iterator[str]:
+    policy = config["policy"]
+    if policy.get("kind") == "scratch":
+        yield f"A policy from scratch ({policy['layers']} layers of width {policy['hidden_size']})."
+    else:
+        how = "with LoRA adapters" if policy.get("lora") else "all of its weights"
+        yield f"{policy.get('model', 'A pretrained model')}, {how}."
+    sft, warm, grpo = numbers["sft"], numbers["warmup"], numbers["grpo"]
+    if sft and sft.get("pairs"):
+        yield f"Fine-tuned on {sft['pairs']:,} questions with their SQL."
+    if warm and warm.get("old_policy_pairs"):
+        yield f"Warmed up on {warm['old_policy_pairs']:,} of its own answers that matched."
+    if grpo:
+        settings = config["grpo"]
+        yield (
+            f"Then GRPO: {grpo['steps']:,} steps of {settings['questions_per_step']} questions with "
+            f"{settings['generations']} answers each, rewarded by rule {numbers['rule']} for what they give when run; "
+            "the SQL of these questions is never shown to it."
+        )
+
+
 def warnings(numbers: Numbers) -> list[str]:
     """What a reader should doubt, the gravest first."""
     return [*_missing(numbers), *_doubts(numbers["heldout"]), *_fairness(numbers), *_training(numbers.get("grpo")),
