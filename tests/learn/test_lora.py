@@ -21,8 +21,12 @@ from tests.learn.test_stages import CONFIG, open_run
 from tests.learn.tiny import Killed, ScriptedJudge, same, weights
 from text2sql_rl.config import RunConfig
 from text2sql_rl.content import Content
+from text2sql_rl.errors import PolicyError
+from text2sql_rl.group import AdvantageRule
 from text2sql_rl.learn import pairs, reinforce, stages, trainer
+from text2sql_rl.learn.asking import GroupJudge
 from text2sql_rl.learn.checkpoints import load
+from text2sql_rl.learn.grpo import make_trainer
 from text2sql_rl.policy.hf import Policy, encode
 from text2sql_rl.prompts.ddl import DdlStyle
 from text2sql_rl.rollout_log import read_rollouts, write_groups
@@ -141,6 +145,21 @@ def test_each_stage_goes_on_with_the_adapter_of_the_one_before(run: RunFolder, n
     assert old.keys() == new.keys()
     assert not same(old, new)
     assert any(value.abs().max() > 0 for key, value in old.items() if "lora_B" in key)
+
+
+def test_grpos_reference_is_the_adapter_it_started_from(run: RunFolder) -> None:
+    penalties = [(row["kl"], row["kl_k3"]) for row in run.stage("grpo").metrics() if "kl" in row]
+    assert penalties[0] == pytest.approx((0.0, 0.0), abs=1e-6)  # not the base model, which SFT has left behind
+    assert min(penalties[-1]) > 0
+
+
+def test_a_frozen_policy_is_refused(content: Content, pretrained: Path, tmp_path: Path) -> None:
+    policy, tasks = Policy(pretrained), tiny.tasks(content, 8)
+    policy.model.requires_grad_(False)
+    judge: Any = ScriptedJudge()
+    grouped = GroupJudge(tasks, judge, policy, tiny.style(), AdvantageRule(), 4)
+    with pytest.raises(PolicyError, match="nothing of the policy is trainable"):
+        make_trainer(policy, tasks, grouped, tiny.grpo_settings(), tiny.LIMITS, tmp_path, seed=1)
 
 
 def test_grpo_asks_exactly_what_sampling_and_fine_tuning_ask(

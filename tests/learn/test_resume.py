@@ -85,11 +85,15 @@ def test_two_ranks_train_alike_and_go_on_after_a_kill(root: Path, model_folder: 
     settings = {**BLOCKS, "beta": 0.1}
     whole = Job(str(root), str(model_folder), str(tmp_path / "whole"), settings, dynamic=True)
     killed = replace(whole, folder=str(tmp_path / "killed"), kill_after=3)
-    assert torchrun(whole, killed) != 0
+    plain = replace(whole, folder=str(tmp_path / "plain"), dynamic=False)
+    assert torchrun(plain, whole, killed) != 0
     assert (tmp_path / "whole" / "result.json").exists()
     assert not (tmp_path / "killed" / "result.json").exists()
     assert torchrun(replace(killed, kill_after=0)) == 0
     assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
     for rank in (0, 1):
         assert same_weights(tmp_path / "killed", tmp_path / "whole", rank, rank)
-    assert same_weights(tmp_path / "whole", tmp_path / "whole", 0, 1)
+    for name in ("plain", "whole"):
+        assert same_weights(tmp_path / name, tmp_path / name, 0, 1)
+    asked = [row[1] for row in outcome(tmp_path / "plain")["rows"]]
+    assert asked == [f"rl-{number % 4}" for number in range(6 * 2) for _ in range(4)]  # as one process asks

@@ -20,7 +20,7 @@ from transformers.trainer_callback import PrinterCallback
 from trl import GRPOConfig
 
 from text2sql_rl.config import Grpo, Lora, Sampling
-from text2sql_rl.errors import ConfigError
+from text2sql_rl.errors import ConfigError, PolicyError
 from text2sql_rl.group import AGGREGATION, AdvantageRule
 from text2sql_rl.judge import Judge
 from text2sql_rl.learn.asking import Dynamic, GroupJudge, Task
@@ -140,7 +140,11 @@ def make_trainer(
     dynamic: Dynamic | None = None,
     report_to: Sequence[str] = (),
 ) -> DeclaredGRPOTrainer:
-    """The trainer of these tasks, with `grouped` as its one reward; the policy's model becomes the trainer's."""
+    """The trainer of these tasks, with `grouped` as its one reward; the policy's model becomes the trainer's.
+
+    Raises:
+        PolicyError: no weight would be trained; TRL would go on with an optimizer that holds nothing.
+    """
     rows = [task.row(number, policy.tokenizer) for number, task in enumerate(tasks)]
     if dynamic is not None:
         # TRL wants rows to go through; what is asked comes from the reserve.
@@ -154,6 +158,10 @@ def make_trainer(
         peft_config=new_adapter(lora, policy.model),
         optimizers=(MuonAdamW(policy.model, settings.learning_rate) if muon else None, None),
     )
+    if not any(weight.requires_grad for weight in trainer.model.parameters()):
+        raise PolicyError(
+            "nothing of the policy is trainable", fix="Load its adapters as trainable, or leave out lora."
+        )
     policy.model = trainer.model
     trainer.judge, trainer.dynamic = grouped, dynamic
     hardness = {task.question.id: task.question.hardness for task in tasks}
