@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.importers import dialect_world
+from text2sql_rl.databases import read_schema
 from text2sql_rl.importers.dialect import RULES, TranslationError, translate
 from text2sql_rl.importers.dialect.values import Schema
 from text2sql_rl.importers.facts import read_facts
@@ -170,7 +171,8 @@ ITEM = (
         (
             "mysql",
             "SELECT sum(price > 2) FROM item WHERE label = 5",
-            "SELECT SUM(CAST(price > 2 AS INT)) FROM item WHERE TRY_CAST(label AS DOUBLE) = 5",
+            "SELECT SUM(CAST(price > 2 AS INT)) FROM item WHERE CASE WHEN label IS NULL THEN NULL ELSE COALESCE("
+            "TRY_CAST(REGEXP_EXTRACT(label, '^\\s*[+-]?(\\d+\\.?\\d*|\\.\\d+)([eE][+-]?\\d+)?') AS DOUBLE), 0) END = 5",
         ),
         ("duckdb", "select  label[1] FROM item;", "select  label[1] FROM item"),
         (
@@ -182,3 +184,51 @@ ITEM = (
 )
 def test_other_dialects(dialect: str, sql: str, duckdb_sql: str) -> None:
     assert translate(sql, dialect, ITEM).sql == duckdb_sql
+
+
+OTHERS = [
+    pytest.param(path.stem, case, id=f"{path.stem}: {case['sql']}")
+    for path in sorted((Path(__file__).parent / "dialects").glob("*.yaml"))
+    for case in yaml.safe_load(path.read_text(encoding="utf-8"))
+]
+GOODS = """
+CREATE TABLE item (id BIGINT PRIMARY KEY, label VARCHAR, made TIMESTAMP, price DECIMAL(8,2), qty VARCHAR, sold BOOLEAN);
+INSERT INTO item VALUES
+    (1, 'Ax', '2024-01-31 10:00:00', 2.50, '3', true),
+    (2, 'bolt', '2024-02-10 12:30:00', 5.00, '12 pcs', false),
+    (3, 'Axe', NULL, NULL, 'n/a', true);
+CREATE TABLE sale (sale_id BIGINT PRIMARY KEY, item_id BIGINT REFERENCES item (id), n BIGINT, buyer VARCHAR);
+INSERT INTO sale VALUES (1, 1, 2, 'Ann'), (2, 1, 5, 'Bob'), (3, 2, 1, 'Ann');
+"""
+
+
+@pytest.fixture(scope="module")
+def goods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[duckdb.DuckDBPyConnection, tuple[Table, ...]]]:
+    path = tmp_path_factory.mktemp("goods") / "goods.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(GOODS)
+    tables = read_schema(path)
+    with duckdb.connect(str(path), read_only=True) as connection:
+        yield connection, tables
+
+
+@pytest.mark.parametrize(("dialect", "case"), OTHERS)
+def test_a_case_of_mysql_or_postgres_gives_the_rows_that_dialect_gives(
+    dialect: str, case: dict[str, Any], goods: tuple[duckdb.DuckDBPyConnection, tuple[Table, ...]]
+) -> None:
+    connection, tables = goods
+    if "rejected" in case:
+        with pytest.raises(TranslationError, match=case["rejected"]):
+            translate(case["sql"], dialect, tables)
+        return
+    found = translate(case["sql"], dialect, tables)
+    assert [rule for rule in found.rules if rule != "nulls"] == case["rules"]
+    rows = [[None if cell is None else str(cell) for cell in row] for row in connection.execute(found.sql).fetchall()]
+    assert rows == [[None if cell is None else str(cell) for cell in row] for row in case["rows"]], found.sql
+
+
+def test_every_rule_for_mysql_or_postgres_alone_has_a_case() -> None:
+    tried = {(param.values[0], rule) for param in OTHERS for rule in param.values[1].get("rules", ())}
+    own = {(dialect, rule.name) for rule in RULES for dialect in rule.dialects if dialect in ("mysql", "postgres")}
+    alone = {(dialect, rule.name) for rule in RULES if "sqlite" not in rule.dialects for dialect in rule.dialects}
+    assert (alone & own) - tried <= {("mysql", "samples"), ("postgres", "samples")}

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from text2sql_rl.importers.dialect.forms import as_text, as_whole, number_or_last, try_number, written_number
+from text2sql_rl.importers.dialect.forms import (
+    as_text,
+    as_whole,
+    number_or_last,
+    prefix_number,
+    try_number,
+    written_number,
+)
 from text2sql_rl.importers.dialect.names import Names, enclosing
 from text2sql_rl.importers.dialect.values import Affinity, Holds, Kind
 
@@ -104,7 +111,7 @@ def _text_beside_number(side: exp.Expr, own: Kind, its: Kind, plain: bool, names
     if names.dialect != "sqlite":
         if literal := written_number(side):
             return exp.Literal.number(literal)
-        return try_number(side.copy())
+        return prefix_number(side.copy(), own)  # MySQL's way
     if own.affinity is Affinity.TEXT and its.affinity is not Affinity.NUMBER:
         return None  # the number is written as text
     if own.affinity is Affinity.NONE and its.affinity is Affinity.NONE:
