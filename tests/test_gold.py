@@ -175,6 +175,13 @@ def test_todays_date_judges_with_a_flag(desk: Desk) -> None:
     assert (gold.unverifiable, gold.flags) == ("", ("clock",))
 
 
+@pytest.mark.parametrize("sql", ["SELECT name FROM emp", "SELECT count(*) FROM emp", "SELECT max(name) FROM emp"])
+def test_a_gold_that_todays_date_has_left_behind_judges_nobody(desk: Desk, sql: str) -> None:
+    gold = desk.gold(f"{sql} WHERE salary > year(current_date)")
+    assert "asks today's date, and finds nothing" in gold.unverifiable
+    assert desk.verdict(gold, f"{sql} WHERE 1 = 0") == Match.UNVERIFIABLE
+
+
 def test_empty_and_views(desk: Desk) -> None:
     assert desk.gold("SELECT name FROM emp WHERE salary > 99").flags == ("empty",)
     assert desk.gold("SELECT 1").flags == ("constant",)

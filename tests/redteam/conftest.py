@@ -57,7 +57,7 @@ def audits(arena: Arena) -> dict[str, Audit]:
     """An audit of every released rule."""
     found = {}
     judge = Judge(load_rule("bound-v1"), sandbox=arena.sandbox, cache=cache_folder())
-    for name in ("bound-v1", "binary-v1", "dense-v1", "executes-only-v1"):
+    for name in ("bound-v1", "binary-v1", "dense-v1", "dense-v3", "executes-only-v1"):
         # Rules pay for the same judgements, so one judge runs each statement once for all of them.
         judge.rule = rule = load_rule(name)
         bound = rule.binding.shaping_at_most

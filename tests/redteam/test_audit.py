@@ -20,7 +20,7 @@ from text2sql_rl.redteam.targets import Target
 from text2sql_rl.scoring import load_rule
 
 
-@pytest.mark.parametrize("rule", ["bound-v1", "binary-v1"])
+@pytest.mark.parametrize("rule", ["bound-v1", "binary-v1", "dense-v3"])
 def test_a_sound_rule_overpays_nothing(audits: dict[str, Audit], rule: str) -> None:
     found = audits[rule]
     assert [(one.attack.name, one.target.name) for one in overpaid(found.payouts)] == []
@@ -42,6 +42,13 @@ def test_the_default_rule_converges_to_honest_answers(audits: dict[str, Audit]) 
     assert policy[0.1].honest_least > 0.7
     assert policy[0.3].honest_least > 0.9
     assert policy[0.1].farmed_at is None
+
+
+def test_partial_credit_is_small_enough_since_its_third_version(audits: dict[str, Audit]) -> None:
+    assert audits["dense-v1"].failed == ("groups", "policy")
+    policy = {one.rate: one for one in audits["dense-v3"].policy}
+    assert policy[0.05].honest_least > policy[0.05].leader_share
+    assert policy[0.1].honest_least > 0.7
 
 
 def test_a_floor_is_what_keeps_the_default_rule_from_being_farmed(audits: dict[str, Audit]) -> None:

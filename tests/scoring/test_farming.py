@@ -50,7 +50,7 @@ def honest_share(rule_name: str, p: float, rule: AdvantageRule, steps: int = 250
     return final[0], max(final[1:])
 
 
-@pytest.mark.parametrize("rule", ["bound-v1", "dense-v1", "binary-v1"])
+@pytest.mark.parametrize("rule", ["bound-v1", "dense-v3", "binary-v1"])
 def test_with_the_floor_honest_attempts_win_on_hard_questions(rule: str) -> None:
     honest, best_other = honest_share(rule, p=0.1, rule=FLOOR)
     assert honest > 0.75

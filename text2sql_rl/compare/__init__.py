@@ -33,7 +33,7 @@ from text2sql_rl.compare.shares import column_share
 from text2sql_rl.compare.typed import typed_in
 from text2sql_rl.records import Execution, Gold, Match, Outcome, Verdict
 
-__all__ = ["compare", "overall", "tells"]
+__all__ = ["compare", "overall", "proves_little", "tells"]
 
 _WORDS = {
     Kind.ORDER: "the right rows, but not in the order the gold asks for",
@@ -61,7 +61,7 @@ def compare(gold: Gold, execution: Execution, sql: str = "") -> Verdict:
     if gold.execution.reads_tables and not execution.reads_tables:
         return _mismatch("constant", "the candidate reads no table, so its rows are typed in")
     verdict = _matched(gold, execution)
-    if verdict and sql and typed_in(sql, gold.sql, proves_little=_proves_little(execution)):
+    if verdict and sql and typed_in(sql, gold.sql, proves_little=proves_little(execution)):
         return _mismatch("constant", "the candidate can only return constants of its own, so its answer is typed in")
     return verdict or _mismatched(gold, execution)
 
@@ -91,7 +91,7 @@ def tells(verdict: Verdict) -> bool:
     return verdict.match == Match.MISMATCH and not {"ambiguous", "same_day"} & set(verdict.flags)
 
 
-def _proves_little(execution: Execution) -> bool:
+def proves_little(execution: Execution) -> bool:
     """Whether an empty selection would give the same: no rows, or one row of zeros, NULLs and falses."""
     return len(execution.rows) < 2 and not any(cell for row in execution.rows for cell in row)
 

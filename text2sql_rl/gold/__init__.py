@@ -3,7 +3,8 @@
 In: instances with gold SQL, and a sandbox. Out: one `Gold` a pair, in order. Each gold runs as written, with its
 sort keys and the ties at its limit shown (plan.py), and on the same rows stored in the opposite order. A gold that
 fails, runs out of time, calls the dice, or whose answer depends on the clock or on the stored order is
-unverifiable, with the reason; where only some columns depend on it, they are `loose`. Every gold that is returned
+unverifiable, with the reason; where only some columns depend on it, they are `loose`. So is one that asks today's date
+and finds nothing: the rows have grown too old for it, and any empty selection would match. Every gold that is returned
 as verifiable matches its own execution.
 
 A run that ends by the moment (out of time, out of memory, the sandbox's own fault) is tried once more. A gold whose
@@ -29,7 +30,7 @@ from typing import Protocol
 
 import duckdb
 
-from text2sql_rl.compare import compare
+from text2sql_rl.compare import compare, proves_little
 from text2sql_rl.compare.cells import token
 from text2sql_rl.gold.cache import GoldCache
 from text2sql_rl.gold.plan import Plan, plan
@@ -136,6 +137,8 @@ def _settled(sql: str, how: Plan, written: Execution, probes: dict[str, Executio
         return replace(plain, execution=again, unverifiable=reason)
     if compare(plain, again).match != Match.MATCH:
         return replace(plain, unverifiable="two runs of the gold give different answers")
+    if "clock" in how.flags and proves_little(written):
+        return replace(plain, unverifiable="the gold asks today's date, and finds nothing", flags=how.flags)
     flags = [*how.flags]
     if any(probe.outcome in _MOMENTARY for probe in probes.values()):
         flags.append("unsettled")

@@ -132,7 +132,7 @@ class _Examiner:
                 jobs += [(key, golds[question.id], Job(database.instances[0], mutant.sql)) for mutant in changed]
         told = dict.fromkeys(made, 0)
         for (key, gold, job), execution in zip(jobs, self.sandbox.run([job for *_, job in jobs]), strict=True):
-            told[key] += compare(gold, execution, job.sql).match is Match.MISMATCH
+            told[key] += compare(gold, execution).match is Match.MISMATCH
         self.counts.add({key: (made[key], told[key]) for key in made})
         return [self.counts.known[key] for key in keys]
 
