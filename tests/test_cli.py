@@ -117,6 +117,34 @@ def test_a_whole_run_prints_its_stages_and_its_table(fake: Call, tmp_path: Path)
     assert (tmp_path / "runs" / "tiny" / "order.txt").read_text().count("+report") == 2
 
 
+def test_a_machine_gets_json_and_nothing_beside_it(fake: Call, tmp_path: Path) -> None:
+    path = write_config(tmp_path, warmup=None, control=None)
+    assert fake("run", str(path), "--set", "name=whole").returncode == 0
+    again = fake("evaluate", str(path), "--set", "name=whole", "--source", "sft", "--json")
+    assert (
+        json.loads(again.stdout)
+        == json.loads((tmp_path / "runs" / "whole" / "stages" / "evaluate_sft" / "done.json").read_text())["result"]
+    )
+    found = fake("report", str(tmp_path / "runs" / "whole"), "--json")
+    assert json.loads(found.stdout) == {"runs": [{"run": "whole"}]}
+    assert json.loads(fake("report", str(path), "--set", "name=whole", "--json").stdout)["runs"]
+
+
+def test_several_runs_are_folders_and_a_config_is_alone(fake: Call, tmp_path: Path) -> None:
+    path = write_config(tmp_path)
+    assert fake("run", str(path)).returncode == 0
+    both = fake("report", str(tmp_path / "runs" / "tiny"), str(path))
+    assert (both.returncode, both.stdout) == (2, "")
+    assert "is a config: --redteam and several runs are for run folders" in both.stderr
+
+
+def test_serve_names_what_it_cannot_show(call: Call, stable: Path, tmp_path: Path) -> None:
+    assert call("serve").returncode == 2
+    absent = call("serve", str(tmp_path / "absent"), "--port", "0")
+    assert (absent.returncode, absent.stdout) == (2, "")
+    assert "absent/run.json: cannot be read" in absent.stderr
+
+
 def test_run_does_all_and_the_second_time_only_tells(fake: Call, tmp_path: Path) -> None:
     path = write_config(tmp_path, warmup=None, control=None)
     done = fake("run", str(path), "--set", "name=whole")

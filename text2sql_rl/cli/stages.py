@@ -96,13 +96,16 @@ def evaluate(
     allow_leak: Annotated[
         bool, typer.Option("--allow-leak", help="Evaluate on databases that training touched, and mark the result.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Evaluate the policy of one stage on the held-out databases."""
     from text2sql_rl.pipeline.stages import SOURCES
 
     if source not in SOURCES:
         raise typer.BadParameter(f"{source!r} is none of {', '.join(SOURCES)}.", param_hint="--source")
-    _run_stage(f"evaluate_{source}", config, overrides, allow_leak)
+    folder = _run_stage(f"evaluate_{source}", config, overrides, allow_leak, quiet=as_json)
+    if as_json:
+        typer.echo(as_text(folder.stage(f"evaluate_{source}").result()))
 
 
 @app.command()
