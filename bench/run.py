@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import hostile
+import import_cost
 import informative_groups
 import mutants
 import reward_share
@@ -36,6 +37,7 @@ BENCHMARKS = (
     rewrites,
     verifier_rss,
     hostile,
+    import_cost,
 )
 OUT = Path(__file__).with_name("results.json")
 
