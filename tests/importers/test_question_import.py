@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from tests.importers import dialect_world
 from text2sql_rl.cli import app
+from text2sql_rl.content import open_content
 from text2sql_rl.databases import DatabaseStore
 from text2sql_rl.errors import DataError, LeakError, SandboxError
 from text2sql_rl.importers import proof, question_import
@@ -20,6 +21,7 @@ from text2sql_rl.importers.benchmark import open_benchmark
 from text2sql_rl.importers.proof import prove
 from text2sql_rl.importers.question_file import read_questions
 from text2sql_rl.importers.question_import import QuestionSummary, Source, import_questions
+from text2sql_rl.prompts import make_style
 from text2sql_rl.questions import load_questions
 from text2sql_rl.records import Execution, Outcome, Split
 
@@ -166,6 +168,48 @@ def test_bird_keeps_evidence_difficulty_and_descriptions(tmp_path: Path) -> None
     assert (question.id, question.evidence, question.hardness) == ("dev-7", "old means over 40", "hard")
     said = json.loads((out / "databases" / "world" / "descriptions.json").read_text(encoding="utf-8"))
     assert said["singer"] == said["band"] == {"age": {"description": "age in yeärs"}}
+
+
+def test_bird_as_it_is_released(tmp_path: Path) -> None:
+    """dev.json beside files of other kinds, databases one folder down, descriptions in whatever encoding."""
+    root, out = benchmark(tmp_path / "dev_20240627", "dev_databases", "dev.json"), tmp_path / "out"
+    keys = ("question_id", "db_id", "question", "evidence", "SQL", "difficulty")
+    entries = [
+        (0, "world", "Who is old?", "old refers to age > 40", "SELECT name FROM singer WHERE age > 40", "simple"),
+        (1, "world", "How many are there?", "", "SELECT COUNT(`name`) FROM singer", "moderate"),
+        (2, "world", "Who sings?", "", "SELECT T1.name FROM singer AS T1 WHERE T1.`age` IS NOT NULL", "challenging"),
+    ]
+    (root / "dev.json").write_text(json.dumps([dict(zip(keys, entry, strict=True)) for entry in entries]))
+    for name in ("dev_tied_append.json", "dev_tables.json"):
+        (root / name).write_text("[]")
+    (root / "dev.sql").write_text("SELECT 1\tworld\n")
+    (root / "dev_databases" / ".DS_Store").write_bytes(b"\0")
+    described = root / "dev_databases" / "world" / "database_description"
+    described.mkdir()
+    header = "original_column_name,column_name,column_description,data_format,value_description"
+    (described / "Singer.csv").write_bytes(
+        f" {header.replace(',', ' ,')}\r\nage,the age ,\u2013 in years,integer,".encode("cp1252")
+        + b'"young: < 30\r\nold: > 40"\r\n'
+    )
+    (described / "band.csv").write_bytes(f"{header}\ntitle,,the band's title,text,\n".encode("utf-16"))
+    (described / "torn.csv").write_bytes(f"{header}\nx,,\0said,text,\n".encode() + b'y,"' + b"z" * 200_000)
+    (described / "empty.CSV").write_bytes(b"")
+    (described / "._Singer.csv").write_bytes(b"\0\0\0")
+    found = CliRunner().invoke(app, ["import", "bird", str(root), "--split", "dev", "--out", str(out), "--json"])
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["same_answer"] == 3
+    content = open_content(out)
+    questions = content.questions.role("dev")
+    assert [question.hardness for question in questions] == ["easy", "medium", "hard"]
+    said = json.loads((out / "databases" / "world" / "descriptions.json").read_text(encoding="utf-8"))
+    assert said["Singer"]["age"] == {
+        "name": "the age", "description": "\u2013 in years", "values": "young: < 30 old: > 40"
+    }  # fmt: skip
+    assert said["band"]["title"] == {"description": "the band's title"}
+    assert said["torn"]["x"] == {"description": "said"}
+    (text,) = {make_style("ddl").prompt(*pair).text for pair in content.pairs(questions[:1])}
+    assert "-- the age; \u2013 in years; young: < 30 old: > 40; e.g." in text
+    assert "Question: Who is old?\nEvidence: old refers to age > 40\n" in text
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])

@@ -29,6 +29,9 @@ _FILES: dict[Split, tuple[tuple[str, ...], ...]] = {
     Split.DEV: (("dev",), ("mini_dev_sqlite",), ("mini_dev",)),
     Split.HELDOUT: (("test",), ("heldout",)),
 }
+# What BIRD's columns of descriptions are called, by what they are called here.
+_SAID = {"name": "column_name", "description": "column_description", "values": "value_description"}
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 Descriptions = dict[str, dict[str, dict[str, str]]]
 
 
@@ -71,19 +74,10 @@ class Benchmark:
         """What is said about a database: table -> column -> name, description, values; only what is not empty."""
         found = self._spider_words().get(database, {})
         folder = self.databases[database].parent / "database_description"
-        for path in sorted(folder.glob("*.csv")) if folder.is_dir() else ():
-            table = found.setdefault(path.stem, {})
-            for row in csv.DictReader(
-                io.StringIO(decoded(path.read_bytes().removeprefix(b"\xef\xbb\xbf")), newline="")
-            ):
-                column = (row.get("original_column_name") or "").strip()
-                said = {
-                    "name": row.get("column_name"),
-                    "description": row.get("column_description"),
-                    "values": row.get("value_description"),
-                }
-                texts = {key: " ".join(text.split()) for key, text in said.items() if text and text.strip()}
-                if column and texts:
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if path.suffix.lower() == ".csv" and not path.name.startswith("."):
+                table = found.setdefault(path.stem, {})
+                for column, texts in _described(path):
                     table.setdefault(column, {}).update(texts)
         return {table: columns for table, columns in found.items() if columns}
 
@@ -144,6 +138,28 @@ def _walk(root: Path, suffixes: Sequence[str]) -> Iterator[Path]:
                     elif entry.name.lower().endswith(tuple(suffixes)):
                         yield Path(entry.path)
         level = deeper
+
+
+def _described(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """What a file of BIRD's database_description says of each column, up to a line that is no CSV."""
+    data = path.read_bytes()
+    text = data.decode("utf-16", "replace") if data[:2] in _UTF16 else decoded(data.removeprefix(b"\xef\xbb\xbf"))
+    reader = csv.reader(io.StringIO(text.replace("\0", ""), newline=""))
+    header: list[str] = []
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error:
+            return  # words are a help; what they name can be read without them
+        if row is None:
+            return
+        if not header:
+            header = [name.strip().lower() for name in row]
+            continue
+        values = dict(zip(header, (" ".join(cell.split()) for cell in row), strict=False))
+        texts = {key: values[name] for key, name in _SAID.items() if values.get(name)}
+        if (column := values.get("original_column_name", "")) and texts:
+            yield column, texts
 
 
 def _column_words(entry: dict[str, Any]) -> Descriptions:
