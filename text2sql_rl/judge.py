@@ -132,6 +132,7 @@ class Judge:
     def close(self) -> None:
         """End the sandbox's workers."""
         self._sandbox.close()
+        self._aim.close()
 
     @property
     def environment(self) -> dict[str, str]:

@@ -10,8 +10,11 @@ stand around the borders of all golds. A candidate that leaves out this gold's c
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import tempfile
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -34,11 +37,13 @@ from text2sql_rl.sandbox.names import words
 VERSION = 1
 _FEW = Recipe("aimed few", mix=0.6, fresh=0.2, border=0.5, twin=0.3, null=0.3, rows=(4, 8))
 RECIPES = (
-    Recipe("aimed", mix=0.5, fresh=0.2, border=0.5, null=0.05, rows=(30, 50), grown=1.15, lacks=0),
+    Recipe("aimed long", mix=0.5, fresh=0.2, border=0.6, null=0.05, rows=(100, 140), grown=1.15, lacks=0),
     Recipe("aimed empty", mix=0.5, border=0.4, tie=0.2, twin=0.2, null=0.4, rows=(30, 50), lacks=1),
     _FEW,
     replace(_FEW, name="aimed few again"),
 )
+# Files in memory where the system has such a place: a file on disk waits for the disk several times.
+_SHARED_MEMORY = Path("/dev/shm")
 # So many candidates have their files on disk together.
 _AT_ONCE = 32
 _KEPT = 4096
@@ -49,6 +54,7 @@ _TELLING = words(
     "all and any anti between case cross distinct except exists false filter full group having ilike in intersect is"
     " left like limit natural not null offset or outer over qualify right semi some true union using where"
 )
+_JOINING = words("and or")
 _LAYOUT = words("as by else end from inner join on order select then values when with")
 
 
@@ -58,6 +64,8 @@ def says_otherwise(sql: str, gold_sql: str, tables: Sequence[Table]) -> bool:
     Names that either makes up (aliases) do not count. Costs some microseconds.
     """
     apart = _tokens(sql) ^ _tokens(gold_sql)
+    if apart <= _JOINING:
+        return False  # the same conditions, said twice
     if any(token[0] in "'0123456789" or token[-1] == "(" or token in _TELLING for token in apart):
         return True
     return bool(apart & _names(tuple(tables)))
@@ -88,8 +96,16 @@ class Aim:
     """Looks once more at candidates that match everywhere else. A verdict is kept: a policy repeats itself."""
 
     def __init__(self) -> None:
+        # One folder for all files, since a worker is told once which folders it may read.
+        home = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
+        self._folder = Path(tempfile.mkdtemp(prefix="text2sql-rl-", dir=home))
+        self._gone = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._sources: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
         self._seen: OrderedDict[tuple[str, str, str], Verdict | None] = OrderedDict()
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._gone()
 
     def told(self, matched: Sequence[tuple[Database, Gold, str]], sandbox: Runs) -> list[Verdict | None]:
         """What tells each candidate from its gold on rows aimed at it, or a verifier's fault; None where nothing does.
@@ -119,16 +135,17 @@ class Aim:
         return told
 
     def _look(self, doubted: Sequence[tuple[Instance, Gold, str]], sandbox: Runs) -> list[Verdict | None]:
-        with tempfile.TemporaryDirectory(prefix="text2sql-rl-") as folder:
-            made = [self._made(real, gold.sql, sql, Path(folder)) for real, gold, sql in doubted]
-            pairs = [(one, *doubt[1:]) for doubt, instances in zip(doubted, made, strict=True) for one in instances]
-            others = prepare_golds([(one, gold.sql) for one, gold, _ in pairs], sandbox)
-            executions = sandbox.run([Job(one, sql) for one, _, sql in pairs])
+        made = [self._made(real, gold.sql, sql) for real, gold, sql in doubted]
+        pairs = [(one, *doubt[1:]) for doubt, instances in zip(doubted, made, strict=True) for one in instances]
+        others = prepare_golds([(one, gold.sql) for one, gold, _ in pairs], sandbox)
+        executions = sandbox.run([Job(one, sql) for one, _, sql in pairs])
+        for one, *_ in pairs:
+            one.path.unlink(missing_ok=True)
         golds = [fair(gold, (other,))[0] for (_, gold, _), other in zip(pairs, others, strict=True)]
         verdicts = iter([compare(gold, execution) for gold, execution in zip(golds, executions, strict=True)])
         return [_first_telling([next(verdicts) for _ in instances]) for instances in made]
 
-    def _made(self, real: Instance, gold_sql: str, sql: str, folder: Path) -> tuple[Instance, ...]:
+    def _made(self, real: Instance, gold_sql: str, sql: str) -> tuple[Instance, ...]:
         with opened(real) as connection:
             if real.sha256 not in self._sources:
                 self._sources[real.sha256] = read_sources(connection, real)
@@ -142,7 +159,7 @@ class Aim:
             nulls = _emptied(sources, named)
             stamp = json.dumps(["aimed", VERSION, duckdb.__version__, real.sha256, gold_sql, sql])
             made = [
-                make_instance(connection, real, sources, replace(recipe, nulls=nulls), borders, stamp, folder)
+                make_instance(connection, real, sources, replace(recipe, nulls=nulls), borders, stamp, self._folder)
                 for recipe in RECIPES
             ]
         return tuple(one for one in made if one is not None)

@@ -76,6 +76,9 @@ def _around_number(text: str) -> Iterator[Any]:
             for year in (whole - 1, whole, whole + 1):
                 yield datetime.date(year, 1, 1)
                 yield datetime.date(year, 12, 31)
+        if 1 <= whole <= 12:  # a month, too
+            for month in (whole, whole % 12 + 1):
+                yield datetime.date(2021, month, 15)
     else:
         step = Decimal(1).scaleb(int(number.as_tuple().exponent))
         yield from (number, number + step, number - step)
