@@ -178,11 +178,13 @@ def _run_stage(
 ) -> RunFolder:
     from text2sql_rl.pipeline import run_stage
     from text2sql_rl.pipeline.children import follow_parent
-    from text2sql_rl.pipeline.stages import find
+    from text2sql_rl.pipeline.stages import find, is_first_rank
 
     follow_parent()
     config, folder = _open(path, overrides)
     ran = run_stage(find(config, name), config, folder, allow_leak=allow_leak)
+    if not is_first_rank():
+        return folder
     summary = folder.stage(name).result().get("summary", "")
     if not quiet:
         typer.echo(f"{name} {'done' if ran else 'was done before'}: {folder.stage(name).path}  {summary}".rstrip())

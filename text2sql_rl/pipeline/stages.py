@@ -136,9 +136,14 @@ def run_stage(stage: Stage, config: RunConfig, run: RunFolder, *, allow_leak: bo
             work(config, run, stage.source, **({"allow_leak": True} if allow_leak else {}))
         else:
             work(config, run)
-    if not folder.is_done():
+    if is_first_rank() and not folder.is_done():
         raise RunError(f"stage {stage.name} ended without a result", file=folder.path, fix="See its log.")
     return True
+
+
+def is_first_rank() -> bool:
+    """Whether this process writes what a stage leaves: the only one, or torchrun's first."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 def report_stage(config: RunConfig, run: RunFolder) -> None:
