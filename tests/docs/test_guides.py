@@ -117,9 +117,11 @@ def test_the_guide_to_own_data_works_as_written(tmp_path: Path, monkeypatch: pyt
             assert (tmp_path / words[0]) == mine
             for name, text in files.items():
                 (mine / name).write_text(text)
+        elif "work" in words or "work/" in words:
+            continue  # of the recipe for Spider, which is not in the repository
         elif program in ("mkdir", "cp"):
             subprocess.run([program, *words], cwd=tmp_path, check=True)
-        elif program == "text2sql-rl" and words[0] != "run":
+        elif program == "text2sql-rl" and words[0] not in ("run", "fetch"):
             done = subprocess.run(
                 [sys.executable, "-m", "text2sql_rl.cli", *words],
                 cwd=mine, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)},
