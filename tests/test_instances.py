@@ -111,7 +111,7 @@ def test_the_same_seed_makes_the_same_rows_and_another_seed_others(desk: Desk) -
 LUCKY = [
     ("SELECT count(*) FROM shop WHERE town = 'Bern'", "SELECT count(*) - count(*) + 2 FROM shop"),
     ("SELECT count(*) FROM shop WHERE town = 'Bern'", "SELECT count(*) FROM shop WHERE id IN (3, 6)"),
-    ("SELECT town FROM shop WHERE id > 100", "SELECT town FROM shop WHERE false"),
+    ("SELECT town FROM shop WHERE id > 100", "SELECT town FROM shop WHERE id > 5000"),
     ("SELECT count(*) FROM shop", "SELECT count(opened) FROM shop"),
     ("SELECT max(price) FROM item", "SELECT price FROM item WHERE code = 'C30'"),
     ("SELECT town FROM shop WHERE opened > '2020-01-01'", "SELECT town FROM shop"),
