@@ -11,17 +11,13 @@ to other rows. Not here: which answers are held against anyone (typed.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
 from text2sql_rl.compare.never import never_true
+from text2sql_rl.compare.scopes import NOTHING, TABLE, Relation, Scope, Value, joined
 
-# The texts of the literals that an expression can only be made of; None where it reads.
-Value = frozenset[str] | None
-# Stands for an answer that is empty, or an aggregate over nothing, whatever the rows are. No literal looks like it.
-NOTHING = "\0nothing"
 _NO_LITERALS: frozenset[str] = frozenset()
 # What a yes or no is written as: choosing between these is a condition and no typed-in answer.
 _YES_NO = frozenset(("0", "1", "true", "false", "null"))
@@ -40,60 +36,6 @@ _AROUND = (exp.Alias, exp.Paren, exp.Cast, exp.TryCast, exp.Filter, exp.IgnoreNu
            exp.Window, exp.Order, exp.Nullif, exp.Collate)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Relation:
-    """Rows with what is known of their columns.
-
-    `open`: there are other columns, of a table. `never`: there are no rows. `reads`: a table may decide how many.
-    """
-
-    columns: tuple[tuple[str, Value], ...] = ()
-    open: bool = False
-    never: bool = False
-    reads: bool = True
-
-    def column(self, name: str) -> Value:
-        if self.never:
-            return frozenset((NOTHING,))
-        found = [value for known, value in self.columns if known == name]
-        # An unknown name of rows that are all typed in is one of their columns, under the engine's name for it.
-        return found[0] if found else self.whole()
-
-    def has(self, name: str) -> bool:
-        return any(known == name for known, _ in self.columns)
-
-    def whole(self) -> Value:
-        return None if self.open else _joined(value for _, value in self.columns)
-
-
-_TABLE = _Relation(open=True)
-
-
-@dataclass(slots=True)
-class _Scope:
-    """The names that an expression sees: sources of its SELECT, earlier aliases, WITH, and the SELECTs around it."""
-
-    outer: _Scope | None = None
-    sources: list[tuple[str, _Relation]] = field(default_factory=list)
-    named: dict[str, _Relation] = field(default_factory=dict)
-    aliases: dict[str, Value] = field(default_factory=dict)
-    select: exp.Select | None = None
-    depends: bool | None = None
-
-    def around(self) -> Iterator[_Scope]:
-        scope: _Scope | None = self
-        while scope is not None:
-            yield scope
-            scope = scope.outer
-
-    def cte(self, name: str) -> _Relation | None:
-        return next((scope.named[name] for scope in self.around() if name in scope.named), None)
-
-    def source(self, alias: str) -> _Relation | None:
-        found = (own for scope in self.around() for known, own in scope.sources if known == alias)
-        return next(found, None)
-
-
 def traced(tree: exp.Expr) -> Value:
     """The literals that the whole answer of a statement is made of; None where a column reads a table.
 
@@ -102,25 +44,15 @@ def traced(tree: exp.Expr) -> Value:
     Raises:
         RecursionError: the statement is nested too deeply.
     """
-    answer = _query(tree, _Scope())
+    answer = _query(tree, Scope())
     return frozenset((NOTHING,)) if answer.never else answer.whole()
-
-
-def _joined(values: Iterable[Value]) -> Value:
-    """One value of several that are all needed: what reads anywhere reads."""
-    found: set[str] = set()
-    for value in values:
-        if value is None:
-            return None
-        found |= value
-    return frozenset(found)
 
 
 # ---- queries -------------------------------------------------------------------------------------------------
 
 
-def _query(node: exp.Expr, outer: _Scope) -> _Relation:
-    scope = _Scope(outer=outer)
+def _query(node: exp.Expr, outer: Scope) -> Relation:
+    scope = Scope(outer=outer)
     _name_ctes(node, scope)
     if isinstance(node, exp.Subquery):
         inner = _query(node.this, scope) if isinstance(node.this, exp.Query) else _joined_tables(node.this, scope)
@@ -131,18 +63,18 @@ def _query(node: exp.Expr, outer: _Scope) -> _Relation:
         return _cut(node, _set_operation(node, scope))
     if isinstance(node, exp.Select):
         return _cut(node, _select(node, scope))
-    return _TABLE
+    return TABLE
 
 
-def _joined_tables(node: exp.Expr, scope: _Scope) -> _Relation:
+def _joined_tables(node: exp.Expr, scope: Scope) -> Relation:
     """The columns of `(a JOIN b)`."""
-    inner = _Scope(outer=scope)
+    inner = Scope(outer=scope)
     _add_source(node, inner)
-    return _Relation(tuple(column for _, own in inner.sources for column in own.columns),
+    return Relation(tuple(column for _, own in inner.sources for column in own.columns),
                      open=any(own.open for _, own in inner.sources))  # fmt: skip
 
 
-def _cut(node: exp.Expr, found: _Relation) -> _Relation:
+def _cut(node: exp.Expr, found: Relation) -> Relation:
     limit = node.args.get("limit")
     count = limit.args.get("expression") or limit.args.get("count") if limit is not None else None
     if isinstance(count, exp.Literal) and not count.this.strip("0."):
@@ -150,12 +82,12 @@ def _cut(node: exp.Expr, found: _Relation) -> _Relation:
     return found
 
 
-def _name_ctes(node: exp.Expr, scope: _Scope) -> None:
+def _name_ctes(node: exp.Expr, scope: Scope) -> None:
     clause = node.args.get("with_")
     if clause is None:
         return
     for cte in clause.expressions:
-        name, alias, reads = cte.alias.lower(), cte.args.get("alias"), _reads(cte.this, scope)
+        name, alias, reads = cte.alias.lower(), cte.args.get("alias"), scope.reads(cte.this)
         if clause.args.get("recursive") and isinstance(cte.this, exp.SetOperation) and not cte.this.args.get("with_"):
             found = _recursive(cte.this, name, alias, scope)
         else:
@@ -163,7 +95,7 @@ def _name_ctes(node: exp.Expr, scope: _Scope) -> None:
         scope.named[name] = replace(found, reads=reads)
 
 
-def _recursive(node: exp.SetOperation, name: str, alias: exp.Expr | None, scope: _Scope) -> _Relation:
+def _recursive(node: exp.SetOperation, name: str, alias: exp.Expr | None, scope: Scope) -> Relation:
     """The first rows, if they and what is made of them are typed in; else columns that all read."""
     first = _renamed(_query(node.this, scope), alias)
     reading = replace(first, columns=tuple((column, None) for column, _ in first.columns))
@@ -172,10 +104,10 @@ def _recursive(node: exp.SetOperation, name: str, alias: exp.Expr | None, scope:
     if first.whole() is None or step.whole() is None:
         return reading
     pairs = zip(first.columns, step.columns, strict=False)
-    return _Relation(tuple((column, _joined((one, other))) for (column, one), (_, other) in pairs))
+    return Relation(tuple((column, joined((one, other))) for (column, one), (_, other) in pairs))
 
 
-def _renamed(found: _Relation, alias: exp.Expr | None) -> _Relation:
+def _renamed(found: Relation, alias: exp.Expr | None) -> Relation:
     given = alias.args.get("columns") if alias is not None else None
     names = [name.name.lower() for name in given or ()]
     if not names or found.open:
@@ -184,14 +116,14 @@ def _renamed(found: _Relation, alias: exp.Expr | None) -> _Relation:
     return replace(found, columns=tuple((name, value) for name, (_, value) in pairs))
 
 
-def _values(node: exp.Values, scope: _Scope) -> _Relation:
+def _values(node: exp.Values, scope: Scope) -> Relation:
     rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
-    columns: list[Value] = [_joined(_value(cell, scope) for cell in cells) for cells in zip(*rows, strict=False)]
-    found = _Relation(tuple((f"col{at}", value) for at, value in enumerate(columns)))
+    columns: list[Value] = [joined(_value(cell, scope) for cell in cells) for cells in zip(*rows, strict=False)]
+    found = Relation(tuple((f"col{at}", value) for at, value in enumerate(columns)))
     return _renamed(found, node.args.get("alias"))
 
 
-def _set_operation(node: exp.SetOperation, scope: _Scope) -> _Relation:
+def _set_operation(node: exp.SetOperation, scope: Scope) -> Relation:
     left, right = _query(node.this, scope), _query(node.expression, scope)
     if isinstance(node, exp.Except):
         return left
@@ -204,22 +136,22 @@ def _set_operation(node: exp.SetOperation, scope: _Scope) -> _Relation:
     if node.args.get("by_name"):
         names = dict.fromkeys(name for side in (left, right) for name, _ in side.columns)
         both = [[side.column(name) for side in (left, right) if side.open or side.has(name)] for name in names]
-        columns = tuple(zip(names, map(_joined, both), strict=True))
-        return _Relation(columns, open=left.open or right.open)
+        columns = tuple(zip(names, map(joined, both), strict=True))
+        return Relation(columns, open=left.open or right.open)
     if left.open or right.open:
-        return _TABLE
+        return TABLE
     pairs = zip(left.columns, right.columns, strict=False)
-    return _Relation(tuple((name, _joined((one, other))) for (name, one), (_, other) in pairs))
+    return Relation(tuple((name, joined((one, other))) for (name, one), (_, other) in pairs))
 
 
-def _named_like(found: _Relation, names: _Relation) -> _Relation:
+def _named_like(found: Relation, names: Relation) -> Relation:
     if names.open or len(names.columns) != len(found.columns):
         return found
     pairs = zip(names.columns, found.columns, strict=True)
     return replace(found, columns=tuple((name, value) for (name, _), (_, value) in pairs))
 
 
-def _select(node: exp.Select, scope: _Scope) -> _Relation:
+def _select(node: exp.Select, scope: Scope) -> Relation:
     scope.select = node
     clause = node.args.get("from_")
     missing = clause is not None and _add_source(clause.this, scope)
@@ -238,7 +170,7 @@ def _select(node: exp.Select, scope: _Scope) -> _Relation:
             scope.aliases.setdefault(item.alias.lower(), shown[0][1])
     if missing and not node.args.get("group") and any(_aggregates(item) for item in node.selects):
         columns, is_open, missing = [(name, frozenset((NOTHING,))) for name, _ in columns], False, False
-    return _Relation(tuple(columns), is_open, missing or _refuses(node, "having") or _refuses(node, "qualify"))
+    return Relation(tuple(columns), is_open, missing or _refuses(node, "having") or _refuses(node, "qualify"))
 
 
 def _refuses(node: exp.Select, clause: str) -> bool:
@@ -258,7 +190,7 @@ def _aggregates(item: exp.Expr) -> bool:
     return False
 
 
-def _projected(item: exp.Expr, scope: _Scope) -> tuple[list[tuple[str, Value]], bool]:
+def _projected(item: exp.Expr, scope: Scope) -> tuple[list[tuple[str, Value]], bool]:
     """The columns of one select item, and whether there are others of a table."""
     if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
         found = scope.source(item.table.lower())
@@ -277,14 +209,14 @@ def _projected(item: exp.Expr, scope: _Scope) -> tuple[list[tuple[str, Value]], 
 # ---- sources -------------------------------------------------------------------------------------------------
 
 
-def _add_source(node: exp.Expr, scope: _Scope) -> bool:
+def _add_source(node: exp.Expr, scope: Scope) -> bool:
     """Add what FROM or JOIN names; true when it has no rows by its own text."""
     alias = node.args.get("alias")
     found = _source(node, scope)
     if not isinstance(node, exp.Values):
         found = _renamed(found, alias)
     if node.args.get("pivots"):
-        found = _TABLE
+        found = TABLE
     name = node.alias_or_name.lower()
     scope.sources.append((name, found))
     for join in node.args.get("joins") or ():
@@ -292,7 +224,7 @@ def _add_source(node: exp.Expr, scope: _Scope) -> bool:
     return found.never
 
 
-def _source(node: exp.Expr, scope: _Scope) -> _Relation:
+def _source(node: exp.Expr, scope: Scope) -> Relation:
     if isinstance(node, exp.Lateral):
         return _source(node.this, scope)
     if isinstance(node, exp.Query | exp.Values):
@@ -300,14 +232,14 @@ def _source(node: exp.Expr, scope: _Scope) -> _Relation:
     if isinstance(node, exp.Unnest):
         values = [_value(value, scope) for value in node.expressions]
         names = ["unnest"] if len(values) == 1 else [f"unnest_{at}" for at in range(len(values))]
-        return _Relation(tuple(zip(names, values, strict=True)))
+        return Relation(tuple(zip(names, values, strict=True)))
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
         named = None if node.db else scope.cte(node.name.lower())
-        return _TABLE if named is None else named
+        return TABLE if named is None else named
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Func):
         name = _function_name(node.this)
-        return _Relation(((name, _value(node.this, scope)),)) if name in _GENERATORS else _TABLE
-    return _TABLE
+        return Relation(((name, _value(node.this, scope)),)) if name in _GENERATORS else TABLE
+    return TABLE
 
 
 def _function_name(node: exp.Func) -> str:
@@ -319,14 +251,14 @@ def _function_name(node: exp.Func) -> str:
 # ---- expressions ---------------------------------------------------------------------------------------------
 
 
-def _value(node: exp.Expr, scope: _Scope, asked: bool = False) -> Value:
+def _value(node: exp.Expr, scope: Scope, asked: bool = False) -> Value:
     """The literals an expression can only give. `asked`: it stands in a condition, where a table's rows decide."""
     if isinstance(node, exp.Literal):
         return frozenset((str(node.this),))
     if isinstance(node, exp.Boolean | exp.Null):
         return frozenset((node.sql("duckdb").lower(),))
     if isinstance(node, exp.Column):
-        return _column(node, scope)
+        return scope.value(node.name.lower(), node.table.lower())
     if isinstance(node, exp.DataType | exp.Identifier):
         return _NO_LITERALS
     if isinstance(node, exp.Star | exp.Columns | exp.PositionalColumn):
@@ -336,68 +268,27 @@ def _value(node: exp.Expr, scope: _Scope, asked: bool = False) -> Value:
     if isinstance(node, exp.Coalesce):
         return _coalesced(node, scope)
     if isinstance(node, exp.Query):
-        return None if asked and _reads(node, scope) else _query(node, scope).whole()
-    if isinstance(node, exp.Window) and not node.this.args.get("this") and _depends(scope):
+        return None if asked and scope.reads(node) else _query(node, scope).whole()
+    if isinstance(node, exp.Window) and not node.this.args.get("this") and scope.depends():
         return None
     if isinstance(node, exp.Comprehension):
         return _value(node.args["iterator"], scope)
     if isinstance(node, _AROUND + _GIVES_ITS_INPUT):
         return _value(node.this, scope, asked)
     if isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.lower() in _COUNTS_ROWS):
-        return None if _depends(scope) else _joined(own.whole() for _, own in scope.sources)
+        return None if scope.depends() else joined(own.whole() for _, own in scope.sources)
     asked = asked or isinstance(node, exp.Predicate | exp.SubqueryPredicate | exp.Connector | exp.Not)
-    return _joined(_value(part, scope, asked) for part in node.iter_expressions())
+    return joined(_value(part, scope, asked) for part in node.iter_expressions())
 
 
-def _reads(node: exp.Expr, scope: _Scope) -> bool:
-    """Whether a table of the database is named within, itself or behind a WITH."""
-    for table in node.find_all(exp.Table):
-        if isinstance(table.this, exp.Identifier):
-            named = None if table.db else scope.cte(table.name.lower())
-            if named is None or named.reads:
-                return True
-    return False
-
-
-def _depends(scope: _Scope) -> bool:
-    """Whether the number of rows of this SELECT can depend on a table."""
-    if scope.depends is None:
-        of_tables = scope.select is None or any(own.open for _, own in scope.sources)
-        scope.depends = of_tables or (scope.select is not None and _reads(scope.select, scope))
-    return scope.depends
-
-
-def _column(node: exp.Column, scope: _Scope) -> Value:
-    name, table = node.name.lower(), node.table.lower()
-    if table:
-        source = scope.source(table)
-        # A qualifier that names no source is a column, and the name a field of it.
-        return source.column(name) if source is not None else _unqualified(table, scope)
-    return _unqualified(name, scope)
-
-
-def _unqualified(name: str, scope: _Scope) -> Value:
-    for around in scope.around():
-        for alias, source in around.sources:
-            if source.has(name):
-                return source.column(name)
-            if alias == name and not source.open:
-                return source.whole()
-        if name in around.aliases:
-            return around.aliases[name]
-        if any(source.open for _, source in around.sources):
-            return None
-    return _joined(source.whole() for around in scope.around() for _, source in around.sources)
-
-
-def _coalesced(node: exp.Coalesce, scope: _Scope) -> Value:
+def _coalesced(node: exp.Coalesce, scope: Scope) -> Value:
     if isinstance(node.this, exp.Literal):
         return _value(node.this, scope)
-    found = _joined(_value(part, scope) for part in (node.this, *node.expressions))
-    return None if found is not None and found <= _YES_NO and _reads(node, scope) else found
+    found = joined(_value(part, scope) for part in (node.this, *node.expressions))
+    return None if found is not None and found <= _YES_NO and scope.reads(node) else found
 
 
-def _choice(node: exp.Case | exp.If, scope: _Scope) -> Value:
+def _choice(node: exp.Case | exp.If, scope: Scope) -> Value:
     """The value of CASE or if(): its branches, unless its conditions tell a table's rows apart."""
     operand = node.this if isinstance(node, exp.Case) else None
     compared = _NO_LITERALS if operand is None else _value(operand, scope)
@@ -419,18 +310,18 @@ def _choice(node: exp.Case | exp.If, scope: _Scope) -> Value:
     else:
         last = node.args.get("default") or node.args.get("false")
         results += [last] if last is not None else []
-    found = _joined(_value(result, scope) for result in results)
+    found = joined(_value(result, scope) for result in results)
     return None if asks and found is not None and found <= _YES_NO else found
 
 
-def _by_row(condition: exp.Expr, scope: _Scope) -> bool:
+def _by_row(condition: exp.Expr, scope: Scope) -> bool:
     """Whether a condition looks at a table's columns row by row, or group by group."""
     grouped = scope.select is not None and scope.select.args.get("group") is not None
     todo = [condition]
     while todo:
         node = todo.pop()
         if isinstance(node, exp.Column):
-            if node.name.lower() != "rowid" and _column(node, scope) is None:
+            if node.name.lower() != "rowid" and scope.value(node.name.lower(), node.table.lower()) is None:
                 return True
         elif isinstance(node, exp.Query):
             inner = {table.alias_or_name.lower() for table in node.find_all(exp.Table, exp.Subquery)}
