@@ -240,6 +240,12 @@ def test_a_post_from_elsewhere_is_refused(ask: Asker, headers: dict[str, str], s
     assert ask("POST", "/api/judge", body)[0] == 200
 
 
+def test_another_sites_page_loads_nothing_in_passing(ask: Asker) -> None:
+    assert ask("GET", "/runs/0", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors")[0] == 403
+    assert ask("GET", "/runs/0", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")[0] == 200
+    assert ask("GET", "/runs/0/state", Sec_Fetch_Site="same-origin", Sec_Fetch_Mode="cors")[0] == 200
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"id": 1}', b"\xff", b'{"a": "b"', b"[" * 60_000, b"{}"])
 def test_a_body_that_is_no_question_is_named(ask: Asker, body: bytes) -> None:
     assert ask("POST", "/api/judge", body)[0] == 400

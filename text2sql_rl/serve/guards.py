@@ -23,6 +23,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_ELSEWHERE = ("cross-site", "same-site")
 NO_CONTENT_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
@@ -52,6 +53,13 @@ def refuse_host(headers: Message, bound: str) -> Refusal | None:
         return Refusal(HTTPStatus.FORBIDDEN, "This server answers to localhost and to addresses only.")
     if is_loopback(bound) and not address.is_loopback:
         return Refusal(HTTPStatus.FORBIDDEN, "This server answers on the loopback only.")
+    return None
+
+
+def refuse_get(headers: Message) -> Refusal | None:
+    """Refuse what another site's page loads in passing: making a page costs time. Following a link is not that."""
+    if headers.get("Sec-Fetch-Site") in _ELSEWHERE and headers.get("Sec-Fetch-Mode") != "navigate":
+        return Refusal(HTTPStatus.FORBIDDEN, "Another site asks.")
     return None
 
 

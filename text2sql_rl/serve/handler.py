@@ -51,8 +51,8 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, routes: Sequence[tuple[str, Route]]) -> None:
         posted, server = self.command == "POST", cast(Listening, self.server)
         refusal = guards.refuse_host(self.headers, server.bound)
-        if posted and not refusal:
-            refusal = guards.refuse_post(self.headers, server.token)
+        if not refusal:
+            refusal = guards.refuse_post(self.headers, server.token) if posted else guards.refuse_get(self.headers)
         if refusal:
             self.close_connection = True  # its body, if any, is not read
             self._send_json(refusal.status, {"error": refusal.words})
