@@ -1,8 +1,8 @@
 """One tiny GRPO training in a process of its own, that can end itself with SIGKILL; a program for torchrun as well.
 
-In: a case, folders, and the step after which the process ends. Out: `result.json` and `weights-RANK.pt` in the run's
-folder where it came to its end, beside what training itself wrote. `python -m tests.learn.killed JOB...` runs jobs one
-after the other in one process.
+In: a case, folders, and the step after which the process ends. Out: `result.json`, and of each rank its weights and its
+reserve, in the run's folder where it came to its end, beside what training itself wrote. `python -m tests.learn.killed
+JOB...` runs jobs one after the other in one process.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ def run(job: Job) -> None:
             policy, style, tiny.tasks(content, job.tasks or tasks_needed(settings)), settings, tiny.LIMITS, judge,
             stage, None, seed=7, lora=Lora(rank=2, alpha=4) if job.lora else None, dynamic=dynamic, log_block=log,
         )  # fmt: skip
-    torch.save(tiny.weights(policy.model), folder / f"weights-{os.environ.get('RANK', '0')}.pt")
+    rank, reserved = os.environ.get("RANK", "0"), dynamic.reserve.state() if dynamic else None
+    torch.save(tiny.weights(policy.model), folder / f"weights-{rank}.pt")
+    (folder / f"reserve-{rank}.json").write_text(json.dumps(reserved))
     if is_first_rank():
-        reserved = dynamic.reserve.state() if dynamic else None
         (folder / "result.json").write_text(json.dumps({"result": result, "reserve": reserved}))
         stage._lock.release()
 

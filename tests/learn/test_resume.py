@@ -78,7 +78,7 @@ def torchrun(*jobs: Job) -> int:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(tiny.REPOSITORY)}
     words = [*command, "-m", "tests.learn.killed", *map(as_argument, jobs)]
-    return subprocess.run(words, env=environment, cwd=tiny.REPOSITORY, capture_output=True, timeout=200).returncode
+    return subprocess.run(words, env=environment, cwd=tiny.REPOSITORY, capture_output=True, timeout=600).returncode
 
 
 def test_two_ranks_train_alike_and_go_on_after_a_kill(root: Path, model_folder: Path, tmp_path: Path) -> None:
@@ -95,5 +95,6 @@ def test_two_ranks_train_alike_and_go_on_after_a_kill(root: Path, model_folder: 
         assert same_weights(tmp_path / "killed", tmp_path / "whole", rank, rank)
     for name in ("plain", "whole"):
         assert same_weights(tmp_path / name, tmp_path / name, 0, 1)
+        assert len({(tmp_path / name / f"reserve-{rank}.json").read_text() for rank in (0, 1)}) == 1
     asked = [row[1] for row in outcome(tmp_path / "plain")["rows"]]
     assert asked == [f"rl-{number % 4}" for number in range(6 * 2) for _ in range(4)]  # as one process asks
