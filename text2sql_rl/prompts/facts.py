@@ -67,9 +67,12 @@ def read_facts(database: Database) -> Facts:
         for table in database.tables:
             for column in table.columns:
                 place = table.name, column.name
+                if column.type == "BLOB":
+                    examples[place] = ()
+                    continue
                 text = _is_text(column)
                 values = sample_values(database, *place, _VALUES_PER_COLUMN if text else _EXAMPLES)
-                examples[place] = () if column.type == "BLOB" else tuple(shown(one) for one in values[:_EXAMPLES])
+                examples[place] = tuple(shown(one) for one in values[:_EXAMPLES])
                 for value in values if text else ():
                     words = tuple(split_words(str(value)))
                     if 0 < len(words) <= _MOST_WORDS:
