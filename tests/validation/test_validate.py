@@ -100,7 +100,7 @@ def test_what_each_gold_is_flagged_for(report: Report) -> None:
     }
     fine, empty = report.findings[:2]
     assert fine.mutants > fine.told > fine.mutants / 2
-    assert empty.told < fine.told and 2 * empty.told <= empty.mutants
+    assert "mutants_pass" in empty.flags
 
 
 def test_counts_and_lines_say_the_same(report: Report) -> None:

@@ -131,7 +131,7 @@ class _Examiner:
                 made[key] = len(changed)
                 jobs += [(key, golds[question.id], Job(database.instances[0], mutant.sql)) for mutant in changed]
         told = dict.fromkeys(made, 0)
-        for (key, gold, job), execution in zip(jobs, self.sandbox.run([job for *_, job in jobs]), strict=True):
+        for (key, gold, _), execution in zip(jobs, self.sandbox.run([job for *_, job in jobs]), strict=True):
             told[key] += compare(gold, execution).match is Match.MISMATCH
         self.counts.add({key: (made[key], told[key]) for key in made})
         return [self.counts.known[key] for key in keys]
