@@ -27,7 +27,7 @@ from text2sql_rl.instances.store import with_instances
 from text2sql_rl.records import Database, Match, Outcome, Verdict
 from text2sql_rl.sandbox import Job, Sandbox
 
-_QUESTIONS = 240
+_QUESTIONS = 100
 _ALIAS = "rewritten_{}"
 Rewrite = Callable[[exp.Query, Database], exp.Expr | None]
 
