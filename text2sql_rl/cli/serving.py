@@ -35,10 +35,10 @@ def serve(
     from text2sql_rl.serve.guards import is_loopback
 
     with Server([RunFolder(run) for run in runs], host, port) as server:
-        typer.echo(f"{server.url}  (Ctrl-C ends it)")
-        if not is_loopback(host):
-            typer.echo(f"warning: whoever reaches {host} can read the runs and have SQL judged here", err=True)
         try:
+            typer.echo(f"{server.url}  (Ctrl-C ends it)")
+            if not is_loopback(host):
+                typer.echo(f"warning: whoever reaches {host} can read the runs and have SQL judged here", err=True)
             server.serve()
         except KeyboardInterrupt:
             typer.echo("ended")

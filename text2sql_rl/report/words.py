@@ -73,7 +73,8 @@ def _sentences(heldout: Numbers) -> Iterator[str]:
         yield f"The last has a 95 % interval of {interval(heldout['grpo']['ci95'])} over databases."
     if (removed := heldout["errors_removed_share"]) is not None:
         what = "Warm-up and GRPO together" if "warmup" in heldout else "GRPO"
-        verb = "remove" if removed >= 0 else "add"
+        both = "warmup" in heldout
+        verb = ("remove" if both else "removes") if removed >= 0 else ("add" if both else "adds")
         alone = heldout["errors_removed_share_by"]["grpo_alone"]
         share = f", of which GRPO itself {percent(alone, 0)}" if "warmup" in heldout and alone is not None else ""
         yield f"{what} {verb} {percent(abs(removed), 0)} of SFT's errors{share}."
