@@ -17,7 +17,7 @@ from text2sql_rl.content import cache_folder
 from text2sql_rl.instances.survivors import find_survivors
 from text2sql_rl.sandbox import Sandbox
 
-_QUESTIONS = 300
+_QUESTIONS = 100
 _GOAL = 0.99
 
 
