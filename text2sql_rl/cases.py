@@ -187,7 +187,10 @@ def _case(line: str, path: Path, place: str) -> Case:
     if bool(raw.get("setup_sql")) == bool(raw.get("database")):
         raise DataError("needs its rows", file=path, field=place, fix="Give either 'setup_sql' or 'database'")
     expected = raw.get("expected") or ()
-    expected = (expected,) if isinstance(expected, str) else tuple(expected)
+    expected = (expected,) if isinstance(expected, str) else expected
+    if not isinstance(expected, list | tuple) or not all(isinstance(name, str) for name in expected):
+        raise DataError("must be an outcome or a list of them", file=path, field=f"{place}, expected",
+                        fix=f"One of: {', '.join(OUTCOMES)}")  # fmt: skip
     unknown = [name for name in expected if name not in OUTCOMES]
     if unknown:
         fix = f"Use one or more of {', '.join(OUTCOMES)}"
@@ -198,7 +201,7 @@ def _case(line: str, path: Path, place: str) -> Case:
         completion=raw.get("pred_sql") or raw.get("completion") or "",
         setup_sql=raw.get("setup_sql") or "",
         database=raw.get("database") or "",
-        expected=expected,
+        expected=tuple(expected),
         policy=raw.get("policy") or "",
     )
 

@@ -24,6 +24,10 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
+# What reading a YAML text raises: a date without such a day is a ValueError, thousands of brackets a RecursionError.
+YAML_FAULTS = (yaml.YAMLError, ValueError, AttributeError, RecursionError)
+
+
 class ScratchPolicy(_Part):
     """A small decoder trained from scratch: no download. The slot prompt style."""
 
@@ -226,7 +230,7 @@ def load_config(path: Path, overrides: tuple[str, ...] = ()) -> RunConfig:
         content = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", file=path, fix="Give the path of a config.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except YAML_FAULTS as error:
         raise ConfigError(
             f"is not YAML ({' '.join(str(error).split())})", file=path, fix="Correct it there."
         ) from error
@@ -287,7 +291,7 @@ def _apply(content: dict[str, object], override: str, path: Path) -> None:
         raise ConfigError("there is no such section to override", file=path, field=key, fix="Check the key.")
     try:
         part[last] = yaml.load(value, UniqueKeys)
-    except yaml.YAMLError as error:
+    except YAML_FAULTS as error:
         raise ConfigError(f"override {override!r} is not YAML", field=key, fix="Quote it as YAML does.") from error
 
 

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import yaml
 
+from text2sql_rl.config import YAML_FAULTS, UniqueKeys
 from text2sql_rl.errors import DataError
 
 NAME = "exclude.yaml"
@@ -79,8 +80,8 @@ def excluded(data: Path) -> frozenset[tuple[str, str]]:
 
 def _wanted(path: Path) -> _Wanted:
     try:
-        wanted = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        wanted = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
+    except (OSError, *YAML_FAULTS) as error:
         raise DataError(f"is not YAML ({' '.join(str(error).split())})", file=path) from error
     if not isinstance(wanted, dict) or not isinstance(wanted.get("file"), str):
         raise DataError("must name the file of flags", file=path, field="file", fix="e.g. file: flags.jsonl")
@@ -88,7 +89,7 @@ def _wanted(path: Path) -> _Wanted:
         if key not in _KEYS:
             raise DataError(f"unknown key {key!r}", file=path, fix=f"Keys: {', '.join(_KEYS)}")
     flags = wanted.get("flags", [])
-    if not isinstance(flags, list) or not all(flag in FLAGS for flag in flags):
+    if not isinstance(flags, list) or not all(isinstance(flag, str) and flag in FLAGS for flag in flags):
         raise DataError("must be a list of flags", file=path, field="flags", fix=f"Flags: {', '.join(FLAGS)}")
     if not isinstance(wanted.get("rejected", True), bool):
         raise DataError("must be true or false", file=path, field="rejected")

@@ -148,8 +148,10 @@ def _question(line: str, number: int, path: Path, split: Split) -> Question:
     place = f"line {number}"
     try:
         record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"is not JSON ({error.msg})", file=path, field=place, fix="One JSON object a line") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"is not JSON ({getattr(error, 'msg', error)})", file=path, field=place, fix="One JSON object a line"
+        ) from error
     if not isinstance(record, dict):
         raise DataError("is not a JSON object", file=path, field=place, fix="One JSON object a line")
     for key, value in record.items():

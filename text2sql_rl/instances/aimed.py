@@ -34,7 +34,7 @@ from text2sql_rl.sandbox import Job
 from text2sql_rl.sandbox.names import words
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 1
+VERSION = 2
 _FEW = Recipe("aimed few", mix=0.6, fresh=0.2, border=0.5, twin=0.3, null=0.3, rows=(4, 8))
 RECIPES = (
     Recipe("aimed long", mix=0.5, fresh=0.2, border=0.6, null=0.05, rows=(100, 140), grown=1.15, lacks=0),
@@ -48,7 +48,9 @@ _SHARED_MEMORY = Path("/dev/shm")
 _AT_ONCE = 32
 _KEPT = 4096
 _KEPT_SOURCES = 64
-_TOKEN = re.compile(r"'(?:[^']|'')*'|\d[\d.]*(?:e[+-]?\d+)?|[^\W\d]\w*(?:\s*\()?", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"(\$\w*\$).*?\1|[<>=!]+|'(?:[^']|'')*'|\d[\d.]*(?:e[+-]?\d+)?|[^\W\d]\w*(?:\s*\()?", re.IGNORECASE | re.DOTALL
+)
 # Words that change what a statement means; those that only lay it out are no functions where a bracket follows.
 _TELLING = words(
     "all and any anti between case cross distinct except exists false filter full group having ilike in intersect is"
@@ -66,7 +68,7 @@ def says_otherwise(sql: str, gold_sql: str, tables: Sequence[Table]) -> bool:
     apart = _tokens(sql) ^ _tokens(gold_sql)
     if apart <= _JOINING:
         return False  # the same conditions, said twice
-    if any(token[0] in "'0123456789" or token[-1] == "(" or token in _TELLING for token in apart):
+    if any(token[0] in "'$0123456789<>=!" or token[-1] == "(" or token in _TELLING for token in apart):
         return True
     return bool(apart & _names(tuple(tables)))
 
@@ -76,7 +78,8 @@ def _tokens(sql: str) -> frozenset[str]:
     """Literals, words, and functions with their bracket; in small letters."""
     found = set()
     for match in _TOKEN.finditer(sql):
-        word, bracket, _ = match[0].lower().partition("(") if match[0][0] != "'" else (match[0], "", "")
+        literal = match[0][0] in "'$"
+        word, bracket, _ = (match[0], "", "") if literal else match[0].lower().partition("(")
         word = word.rstrip()
         found.add(f"{word}(" if bracket and word not in _TELLING | _LAYOUT else word)
     return frozenset(found)

@@ -23,6 +23,10 @@ from text2sql_rl.records import Column, ForeignKey, Table
 Row = list[Any]
 # A column with at most this share of distinct cells holds codes or categories.
 _CATEGORIES = 1 / 3
+# Text that people cast: dates, dates with a time, numbers.
+_FORMS = tuple(
+    re.compile(form) for form in (r"\d{4}-\d\d-\d\d", r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?", r"-?\d+(\.\d+)?")
+)
 # No table gets longer than this, however long the real one is.
 _LONGEST = 600
 
@@ -207,6 +211,9 @@ class Maker:
     def _borders_of(self, names: Sequence[str], own: Sequence[Any]) -> list[Any]:
         """The border values that a column of these names, with these cells, can hold."""
         values = [value for name in names for value in self.borders.get(name.lower(), ()) if _fits(value, own)]
+        # Text that is a date or a number in every real row may be cast: nothing else is put there.
+        if read := _read_as(own):
+            values = [value for value in values if not isinstance(value, str) or read.fullmatch(value)]
         return [_like(value, own) for value in values]
 
     def _border(self, column: Column, at: int, cell: Any) -> Any:
@@ -323,6 +330,14 @@ def _near_text(cell: str, draw: random.Random) -> str:
     places = [match.start() for match in re.finditer(r"[0-9A-Za-z]", cell)]
     chosen = set(draw.sample(places, min(len(places), 2)))
     return re.sub(r"[0-9A-Za-z]", lambda match: other(match) if match.start() in chosen else match[0], cell)
+
+
+def _read_as(own: Sequence[Any]) -> re.Pattern[str] | None:
+    """The form that all cells of a text column have, where they are dates or numbers."""
+    cells = [cell for cell in own if cell is not None]
+    if not cells or not all(isinstance(cell, str) for cell in cells):
+        return None
+    return next((form for form in _FORMS if all(map(form.fullmatch, cells))), None)
 
 
 def _fits(value: Any, own: Sequence[Any]) -> bool:

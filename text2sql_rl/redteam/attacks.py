@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from text2sql_rl.config import UniqueKeys, content_root
+from text2sql_rl.config import YAML_FAULTS, UniqueKeys, content_root
 from text2sql_rl.errors import ConfigError
 from text2sql_rl.records import Finish
 
@@ -168,7 +168,7 @@ def _parsed(path: Path, model: type[Model]) -> Model:
         keys = yaml.load(path.read_bytes(), UniqueKeys)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=path, fix="Restore the file") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except YAML_FAULTS as error:
         raise ConfigError(f"not YAML: {' '.join(str(error).split())}", file=path, fix="Correct the file") from error
     if not isinstance(keys, dict) or "name" in keys:
         raise ConfigError("not a mapping of the known keys", file=path, fix="See docs/red-team.md for the keys")

@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from text2sql_rl.config import UniqueKeys, content_root
+from text2sql_rl.config import YAML_FAULTS, UniqueKeys, content_root
 from text2sql_rl.errors import ConfigError
 from text2sql_rl.scoring.invariants import broken
 from text2sql_rl.scoring.model import Rule
@@ -146,7 +146,7 @@ def _listed(names: set[str]) -> str:
 def _parsed(path: Path, content: bytes, sha256: str) -> Rule:
     try:
         keys = yaml.load(content, UniqueKeys)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except YAML_FAULTS as error:
         raise ConfigError(f"not YAML: {' '.join(str(error).split())}", file=path) from error
     if not isinstance(keys, dict):
         raise ConfigError("not a mapping of keys", file=path, fix="See rewards/README.md for the keys")

@@ -17,6 +17,7 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from text2sql_rl.config import YAML_FAULTS
 from text2sql_rl.databases import DatabaseStore
 from text2sql_rl.errors import DataError
 from text2sql_rl.questions import dump_line, load_file
@@ -60,11 +61,11 @@ def load_recipe(path: Path) -> Recipe:
         recipe = Recipe.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", file=path) from error
-    except yaml.YAMLError as error:
-        raise DataError("is not YAML", file=path) from error
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(first["msg"], file=path, field=".".join(str(part) for part in first["loc"])) from error
+    except YAML_FAULTS as error:
+        raise DataError("is not YAML", file=path) from error
     for plan in recipe.sets:
         if plan.group not in recipe.groups:
             raise DataError(f"there is no group {plan.group!r}", file=path, field=plan.file)
