@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.util
 import json
 import shutil
@@ -16,11 +17,12 @@ pytest.importorskip("trl", reason="the [train] extra is not installed")
 
 from tests.learn import tiny
 from tests.learn.tiny import make_rollout
+from text2sql_rl.canaries import watch_over
 from text2sql_rl.config import RunConfig
 from text2sql_rl.content import Content
 from text2sql_rl.errors import ConfigError, DataError, LeakError
 from text2sql_rl.group import AdvantageRule, describe, make_group
-from text2sql_rl.learn import material, stages
+from text2sql_rl.learn import material, reinforce, stages
 from text2sql_rl.learn.checkpoints import load
 from text2sql_rl.learn.reporters import reporters
 from text2sql_rl.policy.hf import Policy
@@ -241,6 +243,26 @@ def test_dynamic_sampling_starts_from_the_measured_pass_rates(
     for step in (1, 2):
         asked = [row.group_id for row in rows if row.step == step]
         assert len(asked) in (4, 6, 8)
+
+
+def test_the_benchmarks_of_grpo_start_where_a_run_did(
+    chain: tuple[RunConfig, RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, run = chain
+    monkeypatch.syspath_prepend(str(tiny.REPOSITORY / "bench"))
+    monkeypatch.setenv("TEXT2SQL_BENCH_RUN", str(run.path))
+    monkeypatch.setenv("TEXT2SQL_BENCH_SHARE", "0.01")
+    monkeypatch.setattr(importlib.import_module("from_run"), "open_judge", lambda _: tiny.ScriptedJudge())
+    # A scripted judge has no rule to make canaries for.
+    monkeypatch.setattr(reinforce, "watch_over", lambda asked, judge, _, stage: watch_over(asked, judge, None, stage))
+    before = sorted(path for path in run.path.rglob("*"))
+    step = importlib.import_module("step_time").measure()
+    assert (step.name, step.baseline, step.n) == ("grpo.step_time_over_stock_trl", 1.05, 4)
+    assert step.value > 0
+    price = importlib.import_module("informative_groups").measure()
+    assert price.value * price.n == pytest.approx(round(price.value * price.n), abs=0.05)  # whole completions
+    assert price.baseline > 0
+    assert sorted(path for path in run.path.rglob("*")) == before
 
 
 def test_canaries_are_judged_beside_the_policy_and_leave_no_rollout(chain: tuple[RunConfig, RunFolder]) -> None:

@@ -44,10 +44,8 @@ def reinforce(
     kept = measured.result()["kept_ids"]
     known = {question.id: (question, database) for question, database in asked(content, "rl")}
     by_id = {name: known[name] for name in kept}
-    dynamic, tasks = None, in_order(config, by_id, style)
-    if settings.dynamic is not None:
-        dynamic = _dynamic(config, measured, by_id, style)
-        tasks = [dynamic.ask(name, 1) for name in by_id]
+    dynamic = _dynamic(config, measured, by_id, style) if settings.dynamic else None
+    tasks = [dynamic.ask(name, 1) for name in by_id] if dynamic else in_order(config, by_id, style)
     lineage = lineage_of(config, "grpo", before, judge, list(by_id.values()))
     watch = watch_over(tasks, judge, settings.canaries, stage) if grpo.is_first_rank() else None
     signs = Signs(stage, settings.save_every)
