@@ -15,7 +15,6 @@ from types import MappingProxyType
 
 import yaml
 
-from text2sql_rl.config import YAML_FAULTS, UniqueKeys
 from text2sql_rl.errors import DataError
 
 NAME = "exclude.yaml"
@@ -80,8 +79,8 @@ def excluded(data: Path) -> frozenset[tuple[str, str]]:
 
 def _wanted(path: Path) -> _Wanted:
     try:
-        wanted = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
-    except (OSError, *YAML_FAULTS) as error:
+        wanted = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:
         raise DataError(f"is not YAML ({' '.join(str(error).split())})", file=path) from error
     if not isinstance(wanted, dict) or not isinstance(wanted.get("file"), str):
         raise DataError("must name the file of flags", file=path, field="file", fix="e.g. file: flags.jsonl")
