@@ -262,6 +262,13 @@ def test_second_readings_are_named(target: Any, found: Any, loose: Any, match: M
     assert (verdict.match, verdict.flags) == (match, ("ambiguous", doubt))
 
 
+def test_no_reading_excuses_a_wrong_order() -> None:
+    prices = [(Decimal("1.1"),), (Decimal("2.5"),), (None,)]
+    key = SortKey(column=0, descending=False, nulls_first=False)
+    verdict = compare(gold(rows(["DECIMAL(18,4)"], *prices), sort_keys=(key,)), rows(["DECIMAL(18,4)"], *prices[::-1]))
+    assert (verdict.code, verdict.flags) == ("order", ())
+
+
 def test_a_struct_is_not_its_columns() -> None:
     target = gold(rows([TEXT, INT], ("a", 1), names=("name", "salary")))
     packed = rows(["STRUCT(name VARCHAR, salary INTEGER)"], ({"name": "a", "salary": 1},))

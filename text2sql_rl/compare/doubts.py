@@ -203,6 +203,8 @@ def _recast_agrees(
     types = tuple("?" if at in recasts else name for at, name in enumerate(gold.execution.types))
     legal = None if gold.legal_rows is None else _rows(gold.legal_rows, recasts)
     keyed = any(key.column in recasts for key in gold.sort_keys)
+    if keyed and accepts(replace(gold, sort_keys=()), execution):
+        return False  # the cells agree as they are: what differs is their order
     recast_gold = replace(
         gold,
         execution=replace(gold.execution, rows=_rows(gold.execution.rows, recasts), types=types),
