@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import threading
@@ -120,11 +121,13 @@ class Asker:
 @pytest.fixture(scope="session")
 def long_served(stable_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
     """A server that all tests share which change nothing: a judge takes a second to start."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TEXT2SQL_ROOT", str(stable_root))
-        patch.setenv("TEXT2SQL_CACHE", str(stable_root / "cache"))
-        with serving(begin(tmp_path_factory.mktemp("shared") / "runs")) as asker:
-            yield asker
+    # The environment is set for the start only: tests of other folders run while this server lives.
+    with contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TEXT2SQL_ROOT", str(stable_root))
+            patch.setenv("TEXT2SQL_CACHE", str(stable_root / "cache"))
+            asker = stack.enter_context(serving(begin(tmp_path_factory.mktemp("shared") / "runs")))
+        yield asker
 
 
 @pytest.fixture
