@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 
 from text2sql_rl.databases import quoted, read_schema
-from text2sql_rl.errors import DataError
+from text2sql_rl.errors import DataError, RunError
 from text2sql_rl.instances.rows import Maker, Recipe, Row, Source
 from text2sql_rl.records import Column, ForeignKey, Instance, Table
 
@@ -94,7 +94,8 @@ def write_instance(
     """Write a file with the schema of the real instance and other rows.
 
     Raises:
-        DataError: the schema cannot be copied or the file not written.
+        DataError: the schema cannot be copied.
+        RunError: the file cannot be written: a verdict must not depend on how full the disk is.
     """
     partial = target.with_name(f".{target.stem}-{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
     try:
@@ -110,7 +111,11 @@ def write_instance(
         finally:
             connection.execute("DETACH made")
         partial.replace(target)
-    except (duckdb.Error, OSError) as error:
+    except (duckdb.IOException, OSError) as error:
+        partial.unlink(missing_ok=True)
+        fix = "Free disk space, or name another cache folder in TEXT2SQL_CACHE"
+        raise RunError(f"instances cannot be kept there ({error})", file=target.parent, fix=fix) from error
+    except duckdb.Error as error:
         partial.unlink(missing_ok=True)
         raise DataError(f"no counterfactual rows: {error}", file=target) from error
 

@@ -12,7 +12,8 @@ as an attack file. Four kinds of find:
 
 So "not equivalent" never rests on the real rows, nor on the judge's own instances, nor on its comparison alone.
 Candidates that match on the real rows and are told by other rows become parents: the search climbs towards luck.
-What a question came to is kept, so an interrupted search goes on where it was. Not here: making candidates (mutate.py).
+What a question came to is kept (finds.py), so an interrupted search goes on where it was. Not here: making candidates
+(mutate.py).
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import yaml
 
 from text2sql_rl.compare import compare, tells
 from text2sql_rl.compare.numbers import is_number
@@ -37,6 +37,7 @@ from text2sql_rl.gold import prepare_golds
 from text2sql_rl.instances import aimed, fair, shared
 from text2sql_rl.judge import Judge
 from text2sql_rl.records import Database, Execution, Gold, Match, Outcome, Question, Rollout
+from text2sql_rl.redteam.finds import Find, Searched, read_journal, write_find, write_journal
 from text2sql_rl.redteam.minimise import minimise
 from text2sql_rl.redteam.mutate import Made, Maker
 from text2sql_rl.redteam.targets import completion, with_rows
@@ -55,33 +56,6 @@ _EXPLAINED = frozenset((
     "permuted_columns", "boolean_as_number", "tie_cut", "unordered_limit", "unordered_aggregate", "arbitrary_value",
     "ambiguous", "same_day", "limit_unchecked", "order_unchecked",
 ))  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Find:
-    """A candidate that is paid as right and is not, or that must not have run."""
-
-    kind: str
-    question: str
-    database: str
-    gold: str
-    sql: str
-    reward: float | None
-    why: str
-
-    @property
-    def name(self) -> str:
-        """A name of its own, for the case and its file."""
-        digest = hashlib.sha256(f"{self.database}{self.gold}{self.sql}".encode()).hexdigest()[:10]
-        return f"{self.kind}-{digest}"
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """One question: its finds, and how its candidates ended."""
-
-    finds: tuple[Find, ...]
-    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +136,12 @@ def search(
         share = budget * (at + 1) // len(chosen) - budget * at // len(chosen)
         key = hunt.key(judge, share, instances, seed)
         journal = cache / "search" / f"{key}.json"
-        found = _journal(journal)
+        found = read_journal(journal)
         if found is None:
             found = hunt.run(judge, sandbox, share, attacks, random.Random(f"{seed}:{hunt.question.id}"))
-            _keep(journal, found)
+            write_journal(journal, found)
         for find in found.finds:
-            _write(folder, find)
+            write_find(folder, find)
         finds += found.finds
         counts.update(found.counts)
         done(counts["candidates"])
@@ -369,46 +343,3 @@ def _rounded(execution: Execution) -> Execution:
         for row in execution.rows
     )
     return replace(execution, rows=rows)
-
-
-# ---- what is kept and written ------------------------------------------------------------------------------
-
-
-def _journal(path: Path) -> Searched | None:
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        return Searched(tuple(Find(**find) for find in kept["finds"]), kept["counts"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-
-
-def _keep(path: Path, found: Searched) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    kept = {"finds": [asdict(find) for find in found.finds], "counts": dict(found.counts)}
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
-    partial.replace(path)
-
-
-def _write(folder: Path, find: Find) -> None:
-    """The find as an attack file that loads like those of rewards/attacks."""
-    case = {
-        "name": find.name,
-        "why": f"Found by search: {find.why}.",
-        "aims_at": "sandbox" if find.kind == "unsafe" else "correct",
-        "at_most": "nothing" if find.kind == "unsafe" else "shaping",
-        "database": find.database,
-        "gold": find.gold,
-        "text": find.sql,
-    }
-    text = yaml.safe_dump({"note": "Found by search.", "cases": [case]}, sort_keys=False, allow_unicode=True, width=110)
-    path = folder / f"{find.name}.yaml"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f".{find.name}.partial"
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot be written: {error.strerror}", file=path, field="--finds", fix="Name a folder"
-        ) from error
