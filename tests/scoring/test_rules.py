@@ -12,43 +12,20 @@ from text2sql_rl.errors import ConfigError
 from text2sql_rl.scoring import DEFAULT_RULE, describe, load_rule, outcome_rewards, released, rule_names, rules_folder
 from text2sql_rl.scoring.invariants import broken
 
+# What no rule pays differently: what was not right and did not come near.
+_FAILED = {
+    "empty": (-0.015, -0.015),
+    "row_count": (-0.015, -0.015),
+    "error": (-0.02, -0.02),
+    "constant": (-0.025, -0.025),
+    "timeout": (-0.05, -0.05),
+    "no_answer": (-0.1, -0.1),
+    "refused": (-0.2, -0.2),
+}
 GOLDEN = {
-    "bound-v1": {
-        "equivalent": (0.95, 1.0),
-        "near": (0.025, 0.05),
-        "wrong": (0.0, 0.02499875),
-        "empty": (-0.015, -0.015),
-        "row_count": (-0.015, -0.015),
-        "error": (-0.02, -0.02),
-        "constant": (-0.025, -0.025),
-        "timeout": (-0.05, -0.05),
-        "no_answer": (-0.1, -0.1),
-        "refused": (-0.2, -0.2),
-    },
-    "dense-v1": {
-        "equivalent": (0.95, 1.0),
-        "near": (0.1, 0.2),
-        "wrong": (0.0, 0.099995),
-        "empty": (-0.015, -0.015),
-        "row_count": (-0.015, -0.015),
-        "error": (-0.02, -0.02),
-        "constant": (-0.025, -0.025),
-        "timeout": (-0.05, -0.05),
-        "no_answer": (-0.1, -0.1),
-        "refused": (-0.2, -0.2),
-    },
-    "dense-v3": {
-        "equivalent": (0.95, 1.0),
-        "near": (0.035, 0.07),
-        "wrong": (0.0, 0.03499825),
-        "empty": (-0.015, -0.015),
-        "row_count": (-0.015, -0.015),
-        "error": (-0.02, -0.02),
-        "constant": (-0.025, -0.025),
-        "timeout": (-0.05, -0.05),
-        "no_answer": (-0.1, -0.1),
-        "refused": (-0.2, -0.2),
-    },
+    "bound-v1": {"equivalent": (0.95, 1.0), "near": (0.025, 0.05), "wrong": (0.0, 0.02499875), **_FAILED},
+    "dense-v1": {"equivalent": (0.95, 1.0), "near": (0.1, 0.2), "wrong": (0.0, 0.099995), **_FAILED},
+    "dense-v3": {"equivalent": (0.95, 1.0), "near": (0.035, 0.07), "wrong": (0.0, 0.03499825), **_FAILED},
 }
 
 

@@ -9,7 +9,6 @@ along as prompt_style.json, since the model answers in that style only. Not here
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from transformers import AutoConfig
 from text2sql_rl.errors import PolicyError, RunError
 from text2sql_rl.learn.checkpoints import load_style, save_style
 from text2sql_rl.policy.hf import Policy
-from text2sql_rl.runs.files import DiskGuard
+from text2sql_rl.runs.files import new_folder, refuse_existing
 
 _TRAINED = ("grpo", "warmup", "sft", "base")
 
@@ -71,24 +70,16 @@ def export(checkpoint: Path, out: Path) -> Exported:
         RunError: `out` exists, or the disk refuses.
         PolicyError: the checkpoint or the model it is based on cannot be loaded, or merged it is no number any more.
     """
-    if out.exists() or out.is_symlink():
-        raise RunError("exists already", file=out, field="--out", fix="Give a folder that does not exist.")
+    refuse_existing(out)
     adapter, base = _names(checkpoint)
     dtype = _precision(base)
     policy = Policy(checkpoint if adapter else base, "float32" if adapter else dtype)
     model = _merged(policy.model, checkpoint).to(getattr(torch, dtype)) if adapter else policy.model
-    temporary = out.with_name(f".{out.name}.partial")
-    with DiskGuard(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(temporary, ignore_errors=True)  # of an attempt that was killed
-        try:
-            model.save_pretrained(temporary)
-            policy.tokenizer.save_pretrained(temporary)
-            if (checkpoint / "prompt_style.json").is_file():
-                save_style(load_style(checkpoint), temporary)
-            temporary.rename(out)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with new_folder(out) as folder:
+        model.save_pretrained(folder)
+        policy.tokenizer.save_pretrained(folder)
+        if (checkpoint / "prompt_style.json").is_file():
+            save_style(load_style(checkpoint), folder)
     return Exported(checkpoint, out, adapter, sum(weight.numel() for weight in model.parameters()), dtype)
 
 

@@ -21,7 +21,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from text2sql_rl.errors import ConfigError, PolicyError, RunError
-from text2sql_rl.runs.files import DiskGuard
+from text2sql_rl.runs.files import DiskGuard, new_folder, refuse_existing
 from text2sql_rl.seals import file_sha256
 
 
@@ -110,18 +110,11 @@ def convert(file: Path, out: Path, words: str = "") -> int:
         line = " ".join(str(error).split())[:200]
         raise PolicyError(f"cannot be read as a GGUF model ({line})", file=file, fix="Give another file.") from error
     model = _plain(read)
-    temporary = out.with_name(f".{out.name}.partial")
-    with DiskGuard(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(temporary, ignore_errors=True)  # of an attempt that was killed
-        try:
-            model.save_pretrained(temporary)
-            tokenizer.save_pretrained(temporary)
-            about = f"# {out.name}\n\n{words or 'Converted from a GGUF file'}.\n\n- file: {file.name}\n"
-            (temporary / "ABOUT.md").write_text(f"{about}- SHA-256: {file_sha256(file)}\n", encoding="utf-8")
-            temporary.rename(out)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with new_folder(out) as folder:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        about = f"# {out.name}\n\n{words or 'Converted from a GGUF file'}.\n\n- file: {file.name}\n"
+        (folder / "ABOUT.md").write_text(f"{about}- SHA-256: {file_sha256(file)}\n", encoding="utf-8")
     return sum(weight.numel() for weight in model.parameters())
 
 
@@ -136,8 +129,7 @@ def _plain(read: Any) -> Any:
 
 
 def _refuse(out: Path) -> None:
-    if out.exists() or out.is_symlink():
-        raise RunError("exists already", file=out, field="--out", fix="Give a folder that does not exist.")
+    refuse_existing(out)
     if find_spec("gguf") is None:
         raise ConfigError(
             "a GGUF file needs the package gguf", fix='Install it with: pip install "text2sql-rl[train]".'

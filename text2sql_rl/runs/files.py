@@ -185,3 +185,27 @@ class Lock:
             yield
         finally:
             self.release()
+
+
+def refuse_existing(out: Path) -> None:
+    """Raise a RunError where a folder that is to be made is there already."""
+    if out.exists() or out.is_symlink():
+        raise RunError("exists already", file=out, field="--out", fix="Give a folder that does not exist.")
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A folder to fill; it gets its name when the block ends well, and is gone when it does not.
+
+    Raises:
+        RunError: the disk is full, or the system refuses access.
+    """
+    temporary = out.with_name(f".{out.name}.partial")
+    with DiskGuard(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)  # of an attempt that was killed
+        try:
+            yield temporary
+            temporary.rename(out)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
