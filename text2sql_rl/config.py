@@ -21,7 +21,7 @@ _CONTENT = ("databases", "data", "rewards")
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
 
 # What reading a YAML text raises: a date without such a day is a ValueError, thousands of brackets a RecursionError.
@@ -191,17 +191,26 @@ class Control(_Part):
 class Evaluate(_Part):
     """Held-out evaluation."""
 
-    roles: tuple[str, ...] = Field(description="Question sets evaluated.")
+    roles: tuple[str, ...] = Field(min_length=1, description="Question sets evaluated.")
     samples: int = Field(ge=1, description="Sampled completions a question for pass@k beside the greedy one; 1 = none.")
-    limit: int | None = Field(None, description="At most this many questions a set; leave out for all.")
+    limit: int | None = Field(None, ge=1, description="At most this many questions a set; leave out for all.")
+
+    @field_validator("roles")
+    @classmethod
+    def _are_different(cls, roles: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(roles)) < len(roles):
+            raise ValueError("a question set is named twice")
+        return roles
 
 
 class RunConfig(_Part):
     """Everything a run depends on beside the code and the content folders."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")] = Field(description="Name of the run folder.")
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=100)] = Field(
+        description="Name of the run folder."
+    )
     note: str = Field("", description="What the run is for, in a sentence.")
-    seed: int = Field(ge=0, description="Seed of everything random.")
+    seed: int = Field(ge=0, lt=2**32, description="Seed of everything random.")
     runs: Path = Field(Path("runs"), description="Where run folders lie.")
     parent: str | None = Field(None, description="Run whose base and sft stages this one starts from.")
     prompt_style: Literal["slot", "ddl", "compact"] = Field(description="How question and schema become a prompt.")

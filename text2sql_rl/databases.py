@@ -31,7 +31,7 @@ from text2sql_rl.errors import DataError, RunError
 from text2sql_rl.records import Column, Database, ForeignKey, Instance, Table
 from text2sql_rl.seals import Seal, file_sha256, read_seal, seal_path, write_seal
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 _CACHE_FIX = "Free disk space, or name another cache folder that is writable"
 # A disk that fills surfaces as any of these, depending on what DuckDB was doing just then.
 _ENGINE_HURT = (OSError, duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)

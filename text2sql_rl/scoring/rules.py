@@ -103,7 +103,7 @@ def _path(name_or_path: str) -> Path:
     if given.suffix in (".yaml", ".yml") or len(given.parts) > 1:
         return given
     path = rules_folder() / f"{name_or_path}.yaml"
-    if not path.is_file():
+    if name_or_path not in rule_names():
         fix = f"Use one of {', '.join(rule_names())}, or the path of a rule file"
         raise ConfigError(f"no rule named {name_or_path!r}", file=path, fix=fix)
     return path
