@@ -81,7 +81,7 @@ def _values(field: FieldInfo) -> str:
             said.append(words.get(one, "list of texts"))
     bounds = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
     limits = [
-        f"{sign} {getattr(each, name):g}"
+        f"{sign} {getattr(each, name):.10g}"
         for each in field.metadata
         for name, sign in bounds.items()
         if getattr(each, name, None) is not None
