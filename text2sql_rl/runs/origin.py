@@ -58,7 +58,8 @@ def _entries(folder: Path, kind: str) -> Iterator[tuple[str, str]]:
                 yield database.name, _sha256(database, _content_files(database))
         return
     for file in _content_files(folder):
-        yield file.relative_to(folder).as_posix(), _sha256(folder, [file])
+        with file.open("rb") as content:
+            yield file.relative_to(folder).as_posix(), hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _content_files(folder: Path) -> list[Path]:
@@ -67,6 +68,7 @@ def _content_files(folder: Path) -> list[Path]:
 
 
 def _sha256(folder: Path, files: list[Path]) -> str:
+    """One hash over the paths, sizes and bytes of a database's files."""
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{file.relative_to(folder).as_posix()}\0{file.stat().st_size}\0".encode())
