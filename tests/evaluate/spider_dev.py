@@ -187,7 +187,7 @@ def _predictions(questions: list[dict[str, str]], root: Path) -> Iterator[dict[s
     golds: dict[str, list[str]] = {}
     for one in questions:
         golds.setdefault(one["db_id"], []).append(one["duckdb_sql"])
-    opened = {name: duckdb.connect(str(_file(root, name)), read_only=True) for name in golds}
+    opened = {name: duckdb.connect(str(_file(root, name)), True, {"threads": 1}) for name in golds}
     for at, one in enumerate(questions):
         sql, name = one["duckdb_sql"], one["db_id"]
         made = {kind: change(sql) for kind, change in CHANGES.items()}
