@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from text2sql_rl.errors import RunError, SandboxError
-from text2sql_rl.judge import Judge, judge_one, rescore
+from text2sql_rl.judge import Judge, judge_one
 from text2sql_rl.records import (
     Completion,
     Database,
@@ -27,7 +27,7 @@ from text2sql_rl.records import (
     Split,
 )
 from text2sql_rl.sandbox import Job, Limits
-from text2sql_rl.scoring import load_rule
+from text2sql_rl.scoring import load_rule, rejudge
 
 RULE = load_rule("bound-v1")
 GOLD = "SELECT a FROM t"
@@ -182,7 +182,7 @@ def test_an_answer_of_constants_is_typed_in_although_it_reads_a_table(script: Sc
     script.script[0, "SELECT 1 FROM t UNION ALL SELECT 2 FROM t"] = rows(1, 2)
     rollout = judged(script, "SELECT 1 FROM t UNION ALL SELECT 2 FROM t", instances=1)[0]
     assert (rollout.cause, rollout.equivalent) == ("constant", False)
-    assert rescore(rollout, RULE) == rollout.reward
+    assert rejudge(rollout, RULE).reward == rollout.reward
 
 
 def test_a_judge_keeps_its_golds_in_a_folder(real: Database, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_reward_is_recomputed_without_rows(script: Script, name: str) -> None:
         for finish in Finish:
             for rollout in judge.judge([(question(), database(), completion(text, finish)) for text in texts]):
                 bare = rollout.execution and replace(rollout.execution, rows=(), columns=(), types=())
-                assert rescore(replace(rollout, execution=bare), rule) == rollout.reward
+                assert rejudge(replace(rollout, execution=bare), rule).reward == rollout.reward
 
 
 # ---- the real sandbox ---------------------------------------------------------------------------------------

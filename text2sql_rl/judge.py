@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -40,13 +40,12 @@ from text2sql_rl.records import (
     Match,
     Outcome,
     Question,
-    Reward,
     Rollout,
     Split,
     Verdict,
 )
 from text2sql_rl.sandbox import Job, Limits, Sandbox
-from text2sql_rl.scoring import Evidence, Rule, is_right, score, standing
+from text2sql_rl.scoring import Evidence, Rule, cause, is_right, score
 
 # Outcomes that depend on the moment are tried again; the others are a property of statement and instance.
 _REPEATABLE = frozenset((Outcome.ROWS, Outcome.ERROR, Outcome.REFUSED))
@@ -238,7 +237,7 @@ class Judge:
             execution=case.execution,
             verdict=case.verdict,
             reward=reward,
-            cause=_cause(evidence, reward, self.rule),
+            cause=cause(evidence, reward, self.rule),
             equivalent=reward.total is not None and is_right(evidence),
             gold_rows=len(case.gold.execution.rows),
             rows=rows,
@@ -309,51 +308,12 @@ def judge_one(gold_sql: str, text: str, instance: Instance, rule: Rule, limits: 
         return judge.judge([(question, database, completion)])[0]
 
 
-def rescore(rollout: Rollout, rule: Rule) -> Reward:
-    """Recompute a reward from a rollout as the log keeps it; see `rejudge`."""
-    return rejudge(rollout, rule).reward
-
-
-def rejudge(rollout: Rollout, rule: Rule) -> Rollout:
-    """Recompute reward, cause and equivalence from a rollout as the log keeps it, under the same rule or another one.
-
-    Nothing runs and no rows are needed: verdict, counts and outcome are all that a rule can depend on. What was
-    unscored stays unscored.
-    """
-    if rollout.reward.total is None:
-        unscored = Reward(total=None, unscored=rollout.reward.unscored, rule=rule.name, rule_sha256=rule.sha256)
-        return replace(rollout, reward=unscored)
-    execution, verdict = rollout.execution, rollout.verdict
-    if execution is not None and verdict is not None:
-        # A constant is one only where the gold reads a table, which the verdict's code tells and the log does not.
-        reads_tables = verdict.code != "constant"
-        execution = replace(execution, rows=((),) * (rollout.rows or 0), reads_tables=reads_tables)
-    evidence = Evidence(
-        candidate=rollout.candidate,
-        execution=execution,
-        gold=Gold(sql="", execution=Execution(outcome=Outcome.ROWS, rows=((),) * rollout.gold_rows)),
-        verdict=verdict,
-        finish=rollout.completion.finish,
-        equivalent=verdict is not None and verdict.match is Match.MATCH,
-    )
-    reward = score(evidence, rule)
-    cause = _cause(evidence, reward, rule)
-    return replace(rollout, reward=reward, cause=cause, equivalent=is_right(evidence))
-
-
 def _settle(case: _Case, verdicts: Sequence[Verdict]) -> None:
     """Decide a case from its verdicts, the one on the real rows first."""
     # A sandbox that fails proves nothing either way; a gold that cannot judge other rows is just left out.
     fault = next((verdict for verdict in verdicts if verdict.code == Outcome.FAULT.value), None)
     case.verdict = fault or overall(verdicts)
     case.equivalent = case.verdict.match is Match.MATCH
-
-
-def _cause(evidence: Evidence, reward: Reward, rule: Rule) -> str:
-    if reward.total is None:
-        return "unscored"
-    place = standing(evidence, rule.ratio)
-    return "truncated" if evidence.finish is Finish.LENGTH and place != "equivalent" else place
 
 
 def _refuse_strangers(question: Question, database: Database, completion: Completion) -> None:

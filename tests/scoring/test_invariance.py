@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from text2sql_rl.content import open_store
-from text2sql_rl.judge import Judge, rejudge
+from text2sql_rl.judge import Judge
 from text2sql_rl.records import Completion, Database, Finish, Question, Rollout, Split
-from text2sql_rl.scoring import load_rule, rule_names
+from text2sql_rl.scoring import load_rule, rejudge, rule_names
 
 RULES = [load_rule(name) for name in rule_names()]
 GOLD = "SELECT species, weight_kg FROM animal WHERE diet = 'carnivore' ORDER BY 2, 1"

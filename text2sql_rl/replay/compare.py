@@ -14,10 +14,9 @@ from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
 
-from text2sql_rl.judge import rejudge
 from text2sql_rl.records import Rollout
 from text2sql_rl.replay.source import LoggedGroup, Source
-from text2sql_rl.scoring import Rule
+from text2sql_rl.scoring import Rule, rejudge
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,9 @@ from typing import Any
 from text2sql_rl.errors import ConfigError, RunError
 from text2sql_rl.extract import extract
 from text2sql_rl.group import AdvantageRule, make_group
-from text2sql_rl.judge import rejudge
 from text2sql_rl.records import Group, Rollout
 from text2sql_rl.replay.source import LoggedGroup, Source
-from text2sql_rl.scoring import Rule, rules_folder
+from text2sql_rl.scoring import Rule, rejudge, rules_folder
 from text2sql_rl.scoring.rules import read_rule
 
 # Far below any step of a rule, far above what the last bit of a sum is worth.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from text2sql_rl.records import Item, Reward
+from text2sql_rl.records import Finish, Item, Reward
 from text2sql_rl.scoring.evidence import Evidence, is_right, standing, unscored_reason
 from text2sql_rl.scoring.model import Rule
 from text2sql_rl.scoring.parts import COMPONENTS, GATES, PENALTIES
@@ -45,6 +45,20 @@ def score(evidence: Evidence, rule: Rule) -> Reward:
     penalties = _penalties(evidence, place, rule)
     total = earned + math.fsum(item.points for item in penalties)
     return Reward(total=total, items=(*components, *gates, *penalties), rule=rule.name, rule_sha256=rule.sha256)
+
+
+def cause(evidence: Evidence, reward: Reward, rule: Rule) -> str:
+    """The one word under which a completion is counted: its standing; else truncated where the token limit cut it.
+
+    Args:
+        evidence: of the completion.
+        reward: what `score` gave for it.
+        rule: the same rule.
+    """
+    if reward.total is None:
+        return "unscored"
+    place = standing(evidence, rule.ratio)
+    return "truncated" if evidence.finish is Finish.LENGTH and place != "equivalent" else place
 
 
 def _caps(evidence: Evidence, place: str, right: bool, rule: Rule) -> list[Item]:

@@ -18,11 +18,11 @@ from text2sql_rl.errors import DataError, SandboxError, Text2SqlError
 from text2sql_rl.explain import evidence
 from text2sql_rl.instances import fair
 from text2sql_rl.instances.store import shared_pairs
-from text2sql_rl.judge import Judge, rejudge
+from text2sql_rl.judge import Judge
 from text2sql_rl.records import Completion, Database, Finish, Match, Question, Rollout, Split, Table
 from text2sql_rl.runs.origin import content_hashes
 from text2sql_rl.sandbox import Limits
-from text2sql_rl.scoring import Rule, load_rule, rule_names
+from text2sql_rl.scoring import Rule, load_rule, rejudge, rule_names
 from text2sql_rl.scoring.rules import read_rule
 from text2sql_rl.serve.tables import side_by_side
 
