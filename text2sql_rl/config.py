@@ -163,6 +163,9 @@ class Grpo(_Part):
     """Group relative policy optimisation through TRL."""
 
     steps: int = Field(ge=1, description="Optimiser steps.")
+    questions: Literal["band", "all"] = Field(
+        "band", description="Asked: those in the band, or all that would be measured for it, which is then not done."
+    )
     questions_per_step: int = Field(ge=1, description="Groups in one optimiser step.")
     generations: int = Field(ge=2, description="G: candidates a question.")
     steps_per_generation: int = Field(1, ge=1, description="Steps on one sampled block. Rises: faster, staler.")
@@ -212,17 +215,25 @@ class RunConfig(_Part):
     note: str = Field("", description="What the run is for, in a sentence.")
     seed: int = Field(ge=0, lt=2**32, description="Seed of everything random.")
     runs: Path = Field(Path("runs"), description="Where run folders lie.")
-    parent: str | None = Field(None, description="Run whose base and sft stages this one starts from.")
+    parent: str | None = Field(None, description="Run whose first stages this one starts from.")
+    parent_stage: Literal["sft", "warmup"] = Field("sft", description="The last stage taken from the parent.")
     prompt_style: Literal["slot", "ddl", "compact"] = Field(description="How question and schema become a prompt.")
     policy: ScratchPolicy | PretrainedPolicy = Field(discriminator="kind")
     sampling: Sampling
     judge: JudgeSettings
     sft: Sft
     difficulty: Difficulty
-    warmup: Warmup | None = None
+    warmup: Warmup | None = Field(None, validate_default=True)
     grpo: Grpo
     control: Control | None = None
     evaluate: Evaluate
+
+    @field_validator("warmup")
+    @classmethod
+    def _has_what_the_parent_gives(cls, warmup: Warmup | None, info: ValidationInfo) -> Warmup | None:
+        if warmup is None and info.data.get("parent") and info.data.get("parent_stage") == "warmup":
+            raise ValueError("parent_stage is warmup, so add this section, as the parent has it")
+        return warmup
 
 
 def load_config(path: Path, overrides: tuple[str, ...] = ()) -> RunConfig:

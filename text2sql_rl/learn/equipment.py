@@ -13,7 +13,7 @@ from text2sql_rl.content import Content, cache_folder
 from text2sql_rl.errors import ConfigError
 from text2sql_rl.instances.store import instances_sha256
 from text2sql_rl.judge import Judge
-from text2sql_rl.learn.material import asked
+from text2sql_rl.learn.material import asked, shuffled
 from text2sql_rl.learn.sft import Schedule
 from text2sql_rl.learn.watch import DevCheck
 from text2sql_rl.policy.hf import Loading
@@ -45,6 +45,17 @@ def open_judge(config: RunConfig) -> Judge:
     """The judge that the config names; prepared golds are kept between stages and runs."""
     limits = Limits(timeout_s=config.judge.timeout_s, memory_mb=config.judge.memory_mb)
     return Judge(load_rule(config.judge.rule), limits, config.judge.workers, cache=cache_folder() / "golds")
+
+
+def to_measure(config: RunConfig, content: Content) -> list[tuple[Question, Database]]:
+    """The rl questions whose pass rates decide what GRPO asks, under the policy that it starts from.
+
+    After a warm-up those not measured before come first, as long as there are any.
+    """
+    items, measured = shuffled(content, config.seed), config.difficulty.questions
+    if config.warmup is None:
+        return items[:measured]
+    return (items[measured:] + items[:measured])[: config.warmup.measure]
 
 
 def dev_check(config: RunConfig, content: Content, style: Style, judge: Judge) -> DevCheck:

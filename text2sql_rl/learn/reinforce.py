@@ -16,8 +16,8 @@ from text2sql_rl.judge import Judge
 from text2sql_rl.learn import difficulty as measuring
 from text2sql_rl.learn import grpo
 from text2sql_rl.learn.asking import Dynamic, Task
-from text2sql_rl.learn.equipment import adapters, dev_check, held_in_check, lineage_of
-from text2sql_rl.learn.material import asked, count_visits, training_order
+from text2sql_rl.learn.equipment import adapters, dev_check, held_in_check, lineage_of, to_measure
+from text2sql_rl.learn.material import asked, count_visits, fitting, training_order
 from text2sql_rl.learn.reporters import reporters
 from text2sql_rl.learn.reserve import Reserve
 from text2sql_rl.learn.signs import Signs
@@ -34,16 +34,23 @@ Asked = dict[str, tuple[Question, Database]]
 def reinforce(
     config: RunConfig, run: RunFolder, stage: StageFolder, policy: Policy, style: Style, judge: Judge, before: str
 ) -> dict[str, Any]:
-    """Train with GRPO on the questions of the band; `before` is the stage that the policy comes from.
+    """Train with GRPO on the questions that the config says; `before` is the stage that the policy comes from.
 
     Raises:
         DataError: no question lies in the band.
     """
     settings, content = config.grpo, open_content()
-    measured = run.source("difficulty_warm" if config.warmup else "difficulty")
-    kept = measured.result()["kept_ids"]
-    known = {question.id: (question, database) for question, database in asked(content, "rl")}
-    by_id = {name: known[name] for name in kept}
+    measured: StageFolder | None = None
+    too_long: list[str] = []
+    if settings.questions == "band":
+        measured = run.source("difficulty_warm" if config.warmup else "difficulty")
+        known = {question.id: (question, database) for question, database in asked(content, "rl")}
+        by_id = {name: known[name] for name in measured.result()["kept_ids"]}
+    else:
+        items, too_long = fitting(
+            to_measure(config, content), style, policy.tokenizer, config.sampling.max_prompt_tokens
+        )
+        by_id = {question.id: (question, database) for question, database in items}
     dynamic = _dynamic(config, measured, by_id, style) if settings.dynamic else None
     tasks = [dynamic.ask(name, 1) for name in by_id] if dynamic else in_order(config, by_id, style)
     lineage = lineage_of(config, "grpo", before, judge, list(by_id.values()))
@@ -83,9 +90,10 @@ def reinforce(
         "sampling": _sampling_words(config),
         "signs": signs.now(settings.steps),
     }
-    databases = sorted({known[name][1].name for name in asked_ids})
+    databases = sorted({by_id[name][1].name for name in asked_ids})
     told = watch.result() if watch is not None else {}
-    return {**result, **told, **words, **cost(stage), "questions": len(asked_ids), "databases": databases}
+    numbers = {"questions": len(asked_ids), "too_long": too_long, "databases": databases}
+    return {**result, **told, **words, **cost(stage), **numbers}
 
 
 def cost(stage: StageFolder) -> dict[str, Any]:
@@ -104,11 +112,11 @@ def in_order(config: RunConfig, by_id: Asked, style: Style) -> list[Task]:
     return [Task(*by_id[name], style.prompt(*by_id[name], visit=visit)) for name, visit in count_visits(order)]
 
 
-def _dynamic(config: RunConfig, measured: StageFolder, by_id: Asked, style: Style) -> Dynamic:
+def _dynamic(config: RunConfig, measured: StageFolder | None, by_id: Asked, style: Style) -> Dynamic:
     settings = config.grpo.dynamic
     assert settings is not None
     rates = {name: (0, 0) for name in by_id}
-    for group in read_groups(measured.path / "rollouts"):
+    for group in read_groups(measured.path / "rollouts") if measured else ():
         if group.question_id in rates:
             rate = measuring.pass_rate(group)
             rates[group.question_id] = (rate.passed, rate.scored)
@@ -121,7 +129,8 @@ def _dynamic(config: RunConfig, measured: StageFolder, by_id: Asked, style: Styl
 def _sampling_words(config: RunConfig) -> str:
     settings = config.grpo.dynamic
     if settings is None:
-        return "every question of the band equally often; degenerate groups are left out of the update"
+        which = "of the band" if config.grpo.questions == "band" else "without a band"
+        return f"every question {which} equally often; degenerate groups are left out of the update"
     return (
         "questions by their chance of a mixed group, from pass rates that are updated while training and count half "
         f"after {settings.half_life} steps; degenerate groups are dropped and others asked, in at most "

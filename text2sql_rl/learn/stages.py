@@ -27,6 +27,7 @@ from text2sql_rl.learn.equipment import (
     make_schedule,
     open_judge,
     refuse_misfit,
+    to_measure,
 )
 from text2sql_rl.learn.material import asked, fitting, shuffled, solved_pairs, vocabulary
 from text2sql_rl.learn.pairs import Pair, build_rows, unexpressed
@@ -107,9 +108,7 @@ def difficulty(config: RunConfig, run: RunFolder) -> None:
 
 def difficulty_warm(config: RunConfig, run: RunFolder) -> None:
     """Pass rates after the warm-up, of questions that were not measured before as long as there are any."""
-    assert config.warmup is not None
-    items, measured = shuffled(open_content(), config.seed), config.difficulty.questions
-    _measure(config, run, "difficulty_warm", "warmup", (items[measured:] + items[:measured])[: config.warmup.measure])
+    _measure(config, run, "difficulty_warm", "warmup", to_measure(config, open_content()))
 
 
 def warmup(config: RunConfig, run: RunFolder) -> None:

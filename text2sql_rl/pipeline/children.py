@@ -1,8 +1,8 @@
 """One stage as a child process, and the memory of a tree of processes.
 
-In: a command line and a log file. Out: a `Child` that can be polled, asked to stop and killed, with its seconds and
-peak memory. A child and all that it starts form one process group, so that nothing outlives it. Not here: when to
-start which.
+In: a command line and a log file. Out: a `Child` that can be polled, asked to stop and killed, with its seconds, its
+processor seconds (with those of its own children, as far as it waited for them) and its peak memory. A child and all
+that it starts form one process group, so that nothing outlives it. Not here: when to start which.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Child:
 
     def __init__(self, name: str, command: Sequence[str], log: Path, environment: dict[str, str]) -> None:
         self.name, self.log = name, log
-        self.peak_rss_mb = 0.0
+        self.peak_rss_mb = self.cpu_s = 0.0
         self.exit_code: int | None = None
         self._began = time.monotonic()
         self._ended = 0.0
@@ -58,12 +58,12 @@ class Child:
         return (self._ended or time.monotonic()) - self._began
 
     def poll(self) -> bool:
-        """Whether it has ended; then `exit_code` (negative: killed by that signal) and `peak_rss_mb` are set."""
+        """Whether it has ended; then `exit_code` (negative: killed by that signal) and its costs are set."""
         if self.exit_code is None:
             pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
             if pid:
                 self._ended = time.monotonic()
-                self.peak_rss_mb = usage.ru_maxrss / 1024
+                self.peak_rss_mb, self.cpu_s = usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
                 self.exit_code = self._process.returncode = os.waitstatus_to_exitcode(status)
                 self.kill()  # whatever it left behind
         return self.exit_code is not None

@@ -22,7 +22,7 @@ from text2sql_rl.pipeline.children import Child, end_all, tree_rss_mb
 from text2sql_rl.pipeline.stages import ENVIRONMENT, Stage, plan
 from text2sql_rl.pipeline.watch import Watch, make_watch
 from text2sql_rl.runs import RunFolder
-from text2sql_rl.runs.folder import INHERITED
+from text2sql_rl.runs.folder import inherited
 
 _PROGRAM = (sys.executable, "-m", "text2sql_rl.cli")
 _POLL_S = 0.2
@@ -144,6 +144,7 @@ class _Pipeline:
             before = stages.get(child.name, {"wall_s": 0.0, "peak_rss_mb": 0.0})
             stages[child.name] = {
                 "wall_s": round(before["wall_s"] + child.wall_s, 3),
+                "cpu_s": round(before.get("cpu_s", 0.0) + child.cpu_s, 3),
                 "peak_rss_mb": round(max(before["peak_rss_mb"], child.peak_rss_mb), 1),
                 "exit_code": child.exit_code,
             }
@@ -154,15 +155,14 @@ class _Pipeline:
 
 
 def _require_parent(config: RunConfig, run: RunFolder) -> None:
-    if config.parent:
-        for name in INHERITED:
-            if not run.source(name).is_done():
-                raise RunError(
-                    f"stage {name} of parent run {config.parent!r} is not done",
-                    file=run.source(name).path,
-                    field="parent",
-                    fix="Run the parent's config first.",
-                )
+    for name in inherited(config.model_dump()):
+        if not run.source(name).is_done():
+            raise RunError(
+                f"stage {name} of parent run {config.parent!r} is not done",
+                file=run.source(name).path,
+                field="parent",
+                fix="Run the parent's config first.",
+            )
 
 
 def _failure(child: Child) -> RunError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from text2sql_rl.config import RunConfig
 from text2sql_rl.errors import RunError
 from text2sql_rl.runs import RunFolder
-from text2sql_rl.runs.folder import INHERITED
+from text2sql_rl.runs.folder import inherited
 
 # Two stages side by side, one thread each, beat one stage on two threads; and one thread makes sums repeatable.
 # A user's own setting wins, e.g. HF_HUB_OFFLINE=0 for a model by name that is not on this disk yet.
@@ -55,6 +55,8 @@ def _evaluate(source: str) -> Stage:
 
 
 SOURCES = ("base", "sft", "warmup", "grpo", "control")
+# What a run must find in its parent before any stage of its own.
+_POLICIES = ("base", "sft", "warmup")
 STAGES: tuple[Stage, ...] = (
     _learn("base"),
     _learn("sft", "base"),
@@ -76,9 +78,11 @@ STAGES: tuple[Stage, ...] = (
 
 def plan(config: RunConfig) -> tuple[Stage, ...]:
     """The stages of this config in order of priority; who needed a stage that is off needs what that one needed."""
-    off = set(INHERITED) if config.parent else set()
+    off = set(inherited(config.model_dump()))
     if config.warmup is None:
         off |= {"warmup", "difficulty_warm", "evaluate_warmup"}
+    if config.grpo.questions == "all":
+        off.add("difficulty_warm" if config.warmup else "difficulty")
     if config.control is None:
         off |= {"control", "evaluate_control"}
     by_name = {stage.name: stage for stage in STAGES}
@@ -101,7 +105,7 @@ def find(config: RunConfig, name: str) -> Stage:
     for stage in plan(config):
         if stage.name == name:
             return stage
-    where = f"comes from parent run {config.parent!r}" if config.parent and name in INHERITED else "is off"
+    where = f"comes from parent run {config.parent!r}" if name in inherited(config.model_dump()) else "is off"
     raise RunError(f"stage {name} {where} in config {config.name!r}", fix="Choose another stage or config.")
 
 
@@ -121,7 +125,7 @@ def run_stage(stage: Stage, config: RunConfig, run: RunFolder, *, allow_leak: bo
     folder = run.stage(stage.name)
     if folder.is_done():
         return False
-    for need in (*stage.needs, *(INHERITED[:2] if config.parent else ())):
+    for need in (*stage.needs, *(name for name in inherited(config.model_dump()) if name in _POLICIES)):
         if not run.source(need).is_done():
             raise RunError(
                 f"stage {stage.name} needs stage {need}, which is not done",

@@ -40,6 +40,8 @@ def stages_of(run: RunFolder) -> list[Progress]:
     """
     config = run.read()["config"]
     off = {name for key, names in _WITHOUT.items() if config.get(key) is None for name in names}
+    if (config.get("grpo") or {}).get("questions") == "all":
+        off.add("difficulty_warm" if config.get("warmup") else "difficulty")
     return [_progress(run.source(name)) for name in ORDER if name not in off]
 
 

@@ -21,7 +21,13 @@ from text2sql_rl.runs import origin
 from text2sql_rl.runs.files import DiskGuard, Lock, finite, read_json, write_json
 from text2sql_rl.runs.stage import StageFolder, now
 
-INHERITED = ("base", "sft", "evaluate_base", "evaluate_sft", "golds")
+# What a run takes from its parent, by the last stage that it takes.
+_INHERITED = {
+    "sft": ("base", "sft", "evaluate_base", "evaluate_sft", "golds"),
+    "warmup": (
+        "base", "sft", "evaluate_base", "evaluate_sft", "golds", "difficulty", "warmup", "evaluate_warmup",
+    ),
+}  # fmt: skip
 _FORMAT = 1
 _LOCK = "run.lock"
 _MIN_FREE_GB = 2.0
@@ -105,12 +111,13 @@ class RunFolder:
 
     @property
     def parent(self) -> RunFolder | None:
-        """The run whose base and sft stages this one starts from, if its config names one."""
+        """The run whose first stages this one starts from, if its config names one."""
         return self._parent_of(self.read()["config"])
 
     def source(self, name: str) -> StageFolder:
         """The folder where stage `name` of this run is to be read: its parent's for what it inherits."""
-        parent = self.parent if name in INHERITED else None
+        config = self.read()["config"]
+        parent = self._parent_of(config) if name in inherited(config) else None
         return parent.source(name) if parent else self.stage(name)
 
     def lock(self) -> Lock:
@@ -167,6 +174,11 @@ class RunFolder:
                         file=f"{folder}/{name}",
                         fix="Put it back, give the run another name, or start it over with --fresh.",
                     )
+
+
+def inherited(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The stages that a run of this config takes from its parent; none where it names no parent."""
+    return _INHERITED[config.get("parent_stage", "sft")] if config.get("parent") else ()
 
 
 def _with_defaults(config: Mapping[str, Any]) -> Mapping[str, Any]:
