@@ -12,6 +12,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import dynamic_sampling
 import hostile
 import import_cost
 import informative_groups
@@ -32,6 +33,7 @@ BENCHMARKS = (
     step_time,
     informative_groups,
     seeds,
+    dynamic_sampling,
     verifier_time,
     mutants,
     rewrites,

@@ -55,6 +55,35 @@ def test_what_cannot_be_measured_is_told_and_the_rest_stays(
     assert json.loads(bench.OUT.read_text()) == [{"name": "other", "value": 1}]
 
 
+def test_arms_are_held_against_each_other_seed_by_seed(
+    bench: ModuleType,
+    tmp_path: Path,
+    content: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TEXT2SQL_BENCH_DYNAMIC", str(tmp_path))
+    for arm, paid, rights in (("filtered-dynamic", 30.0, (62, 64)), ("unfiltered-plain", 29.0, (60, 60))):
+        for seed, right in enumerate(rights, 17):
+            if (arm, seed) == ("unfiltered-plain", 18):
+                assert bench.main(["dynamic_sampling"]) == 2
+                assert "holds fewer than two seeds" in capsys.readouterr().err
+            run = fake_run.make_run(tmp_path, f"{arm}-{seed}", {"warmup": 50, "grpo": right}, {}, seed=seed)
+            costs = {"grpo": {"cpu_s": paid}, "difficulty_warm": {"cpu_s": 1.0 if arm == "unfiltered-plain" else 0.0}}
+            run.update(lambda record, costs=costs: record.update(stages=costs))
+    assert bench.main(["dynamic_sampling"]) == 0
+    found = {one["name"].removeprefix("dynamic_sampling."): one for one in json.loads(bench.OUT.read_text())}
+    gain, price, share = (found[name] for name in
+                          ("heldout_gain", "completions_per_informative_group", "informative_share"))  # fmt: skip
+    assert (gain["value"], gain["n"], gain["spread"]) == (3.0, 2, 2.0)
+    assert found["heldout_gain_low"]["value"] <= 3.0 <= found["heldout_gain_high"]["value"]
+    assert (share["value"], share["baseline"], share["n"]) == (1.0, 1.0, 2 * 20 * 30)
+    assert (price["value"], price["baseline"]) == (3.0, 3.0)  # three completions a group, all informative
+    assert found["processor_time"]["value"] == 1.0
+    assert bench.dynamic_sampling.main() == 0
+    assert "filtered-dynamic over unfiltered-plain: mean +3.0 points (+2.0, +4.0)" in capsys.readouterr().out
+
+
 def test_candidates_are_eight_distinct_statements_with_the_gold_first(bench: ModuleType) -> None:
     columns = tuple(Column(name=name, type="INTEGER") for name in ("id", "age", "weight", "height", "price"))
     database = Database(name="d", tables=(Table(name="horse", columns=columns),), instances=())
