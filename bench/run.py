@@ -17,6 +17,7 @@ import hostile
 import import_cost
 import informative_groups
 import mutants
+import report_open
 import reward_share
 import rewrites
 import seeds
@@ -40,6 +41,7 @@ BENCHMARKS = (
     verifier_rss,
     hostile,
     import_cost,
+    report_open,
 )
 OUT = Path(__file__).with_name("results.json")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 from types import ModuleType
@@ -166,3 +167,13 @@ def test_a_sqlite_file_becomes_a_database(bench: ModuleType, tmp_path: Path, mon
     ]  # fmt: skip
     assert spider.dev_questions() == [asked] == spider.spread([asked, asked], 5)
     assert asked.sqlite == folder / "pets.sqlite"
+
+
+def test_a_page_is_opened_in_a_browser(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not any(map(shutil.which, bench.report_open._PROGRAMS)):
+        pytest.skip("no chromium on this machine")
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e '.[dev]'")
+    monkeypatch.setenv("TEXT2SQL_BENCH_SHARE", "0.004")
+    wall, spent = bench.report_open.measure()
+    assert (wall.name, wall.baseline, wall.n) == ("report.open_20000_rollouts", 3.0, 2)
+    assert 0 < spent.value < wall.value + 3

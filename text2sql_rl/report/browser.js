@@ -1,7 +1,7 @@
-// The browser of groups. Reads the JSON that browser.py packed; makes rows only when they are to be seen.
+// The browser of groups. Unpacks the JSON of browser.py once the page stands, and makes rows only when they are to be seen.
 // What models and databases wrote reaches the page as text nodes only, never as markup.
 "use strict";
-(() => {
+(async () => {
   const PAGE = 20; // rows that are made at once
   const PAUSE_MS = 120; // of typing, before the list is made again
   const KEYWORDS = new Set(
@@ -21,16 +21,28 @@
     unscored: "unscored",
   };
 
+  addEventListener("beforeprint", () => {
+    for (const details of document.querySelectorAll("details[data-print]")) details.open = true;
+  });
   const data = document.getElementById("groups-data");
   if (!data) return; // a run that has logged no group yet
-  const { strings, stages, schemas, groups } = JSON.parse(data.textContent);
   const find = (name) => document.getElementById(`groups-${name}`);
+  if (!globalThis.DecompressionStream) {
+    find("old").hidden = false;
+    return;
+  }
+  const { strings, stages, schemas, groups } = await unpacked(data.textContent);
   const list = find("list");
   const more = find("more");
   const status = find("status");
   let lowered = null; // the pool in lower case, made when somebody searches
   let matching = [];
   let timer = 0;
+
+  function unpacked(text) {
+    const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+  }
 
   function element(tag, className, text) {
     const made = document.createElement(tag);
@@ -190,9 +202,6 @@
     if (["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement?.tagName)) return;
     event.preventDefault();
     find("search").focus();
-  });
-  addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("details[data-print]")) details.open = true;
   });
   find("browser").hidden = false;
   update();

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from text2sql_rl.errors import RunError
-from text2sql_rl.group import AGGREGATION_WORDS, AdvantageRule, describe, describe_truncated
+from text2sql_rl.group import AdvantageRule, describe, describe_aggregation, describe_truncated
 from text2sql_rl.report import words
 from text2sql_rl.report.costs import cost_numbers
 from text2sql_rl.report.heldout import POLICIES, heldout_numbers, read_evaluations
@@ -47,7 +47,7 @@ def run_numbers(run: RunFolder, beside: Sequence[RunFolder] = (), *, unfinished:
         "rule": config["judge"]["rule"],
         "parent": config.get("parent"),
         "policy": config["policy"],
-        "advantage": declared(config["grpo"]["advantage"]),
+        "advantage": declared(config["grpo"]),
         "missing": _missing(config, evaluations),
         "heldout": heldout_numbers(evaluations, record.get("seed") or 0),
         **cost_numbers(run),
@@ -58,11 +58,11 @@ def run_numbers(run: RunFolder, beside: Sequence[RunFolder] = (), *, unfinished:
     return {**numbers, "answer": words.answer(numbers), "warnings": words.warnings(numbers)}
 
 
-def declared(advantage: Mapping[str, Any]) -> dict[str, Any]:
+def declared(grpo: Mapping[str, Any]) -> dict[str, Any]:
     """The config's `grpo.advantage` and what it means in words: formula, tokens' losses, completions that were cut."""
-    rule = AdvantageRule(**advantage)
-    cut = describe_truncated(rule)
-    return {**advantage, "formula": describe(rule), "loss": AGGREGATION_WORDS, "truncated": cut}
+    rule = AdvantageRule(**grpo["advantage"])
+    loss = describe_aggregation(grpo.get("aggregation", "dapo"))
+    return {**grpo["advantage"], "formula": describe(rule), "loss": loss, "truncated": describe_truncated(rule)}
 
 
 def is_complete(numbers: Mapping[str, Any]) -> bool:

@@ -86,7 +86,7 @@ def page(
             served=served,
             served_json=Markup(as_json(served.data)) if served else "",
             browser=browsed,
-            browser_json=Markup(browsed.text),
+            browser_data=Markup(browsed.compressed),
             heldout=numbers["heldout"],
             trained=words.trained(numbers, run.read()["config"]),
             failing_words=words.failing(numbers["heldout"]),
