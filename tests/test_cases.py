@@ -66,6 +66,7 @@ def test_a_database_file_serves_as_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
+        ("\n \n", "holds no case"),
         ("{", "not JSON"),
         ("[]", "not a JSON object"),
         ('{"id": "a", "setup_sql": "SELECT 1"}', "gold_sql"),
@@ -87,6 +88,15 @@ def test_a_wrong_file_says_what_and_where(tmp_path: Path, line: str, words: str)
     with pytest.raises(DataError, match=words) as caught:
         run_cases(file)
     assert str(file) in str(caught.value)
+
+
+def test_a_byte_order_mark_is_no_fault_and_progress_is_told(tmp_path: Path) -> None:
+    gold = "SELECT count(*) FROM emp"
+    file = write(tmp_path / "cases.jsonl", *[{"gold_sql": gold, "pred_sql": gold, "expected": "equivalent"}] * 2)
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    told: list[tuple[int, int]] = []
+    assert run_cases(file, instances=0, progress=lambda *counts: told.append(counts)).missed == 0
+    assert told == [(1, 2), (2, 2)]
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

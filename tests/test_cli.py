@@ -206,6 +206,18 @@ def test_a_file_of_cases_is_compared_with_its_labels(call: Call, stable: Path, t
     assert json.loads(missed.stdout)["missed"] == 1
 
 
+def test_an_empty_completion_is_judged(call: Call, stable: Path) -> None:
+    done = call(*JUDGE, "--gold", "SELECT count(*) FROM horse", "--sql", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no_answer" in done.stdout
+
+
+def test_cases_come_without_a_pair(call: Call, stable: Path) -> None:
+    done = call(*JUDGE, "--cases", "cases.jsonl")
+    assert done.returncode == 2
+    assert "--database" in done.stderr
+
+
 def test_a_rule_is_told_in_words(call: Call, stable: Path) -> None:
     done = call("rewards", "show", "bound-v1")
     assert (done.returncode, done.stderr) == (0, "")

@@ -17,7 +17,7 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,13 @@ def label(case: Judged) -> str:
     return "|".join(case.expected)
 
 
-def run_cases(path: Path, limits: Limits | None = None, workers: int = 1, instances: int = 6) -> CaseReport:
+def run_cases(
+    path: Path,
+    limits: Limits | None = None,
+    workers: int = 1,
+    instances: int = 6,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> CaseReport:
     """Judge every case of a file.
 
     Args:
@@ -125,6 +131,7 @@ def run_cases(path: Path, limits: Limits | None = None, workers: int = 1, instan
         limits: the sandbox's limits; None takes `CASE_LIMITS`.
         workers: sandbox workers.
         instances: the most counterfactual instances a case meets; 0 judges on the given rows alone.
+        progress: called with the number of cases judged so far and of all.
 
     Raises:
         DataError: the file is missing, a line is malformed, or a case's database cannot be built.
@@ -139,8 +146,11 @@ def run_cases(path: Path, limits: Limits | None = None, workers: int = 1, instan
                 made[case.setup_sql, case.database] = _real_instance(case, path, Path(folder), len(made))
         reals = [made[case.setup_sql, case.database] for case in cases]
         with Sandbox(limits or CASE_LIMITS, workers) as sandbox:
-            judged = tuple(_judge(cases, reals, sandbox, Path(folder), instances))
-    return CaseReport(cases=judged, seconds=time.perf_counter() - started)
+            judged: list[Judged] = []
+            for one in _judge(cases, reals, sandbox, Path(folder), instances):
+                judged.append(one)
+                progress(len(judged), len(cases))
+    return CaseReport(cases=tuple(judged), seconds=time.perf_counter() - started)
 
 
 def load_cases(path: Path) -> list[Case]:
@@ -150,7 +160,7 @@ def load_cases(path: Path) -> list[Case]:
         DataError: with the file and line at fault.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise DataError("there is no such file", file=path, fix="Give the path of a JSON Lines file") from error
     except OSError as error:
@@ -168,6 +178,8 @@ def load_cases(path: Path) -> list[Case]:
             problem = f"id {case.id!r} is already that of line {lines[case.id]}"
             raise DataError(problem, file=path, field=f"line {at}", fix="Give every case its own id")
         cases[case.id], lines[case.id] = case, at
+    if not cases:
+        raise DataError("holds no case", file=path, fix="Write one JSON object a line")
     return list(cases.values())
 
 

@@ -96,7 +96,7 @@ def load_file(path: Path, split: Split) -> tuple[Question, ...]:
         DataError: the file is missing or not UTF-8, or a line is malformed; names the line and the field.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", file=path) from error
     except UnicodeDecodeError as error:

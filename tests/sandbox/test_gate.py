@@ -116,6 +116,9 @@ SELECT * FROM (SUMMARIZE emp)
 SELECT * FROM (DESCRIBE 'x.csv')
 FROM (SHOW ALL TABLES)
 SELECT * FROM 'x.csv'
+SELECT * FROM people.csv
+SELECT name FROM emp WHERE name IN (FROM "people".JSON)
+SELECT * FROM people.csv.gz
 SELECT * FROM "data.parquet"
 SELECT * FROM 'https://example.org/x.csv'
 SELECT * FROM read_csv('x.csv')

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from text2sql_rl.cli.options import AsJson, as_text
+from text2sql_rl.cli.options import AsJson, as_text, progress_bar
 from text2sql_rl.errors import GoldError
 
 app = typer.Typer()
@@ -18,11 +18,11 @@ app = typer.Typer()
 
 @app.command()
 def judge(
-    database: Annotated[str, typer.Option(metavar="NAME", help="The database, a folder of databases/.")] = "",
-    gold: Annotated[str, typer.Option(metavar="SQL", help="The reference SQL.")] = "",
+    database: Annotated[str | None, typer.Option(metavar="NAME", help="The database, a folder of databases/.")] = None,
+    gold: Annotated[str | None, typer.Option(metavar="SQL", help="The reference SQL.")] = None,
     sql: Annotated[
-        str, typer.Option(metavar="TEXT", help="The completion to judge: SQL, with or without text around it.")
-    ] = "",
+        str | None, typer.Option(metavar="TEXT", help="The completion to judge: SQL, with or without text around it.")
+    ] = None,
     cases: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Judge a JSONL file of labelled cases instead.")
     ] = None,
@@ -32,15 +32,20 @@ def judge(
     as_json: AsJson = False,
 ) -> None:
     """Score one candidate against one gold and tell why, or compare a file of cases with its labels."""
+    given = {"--database": database, "--gold": gold, "--sql": sql}
     if cases is not None:
+        for name, value in given.items():
+            if value is not None:
+                raise typer.BadParameter("goes not with --cases, whose lines say it.", param_hint=name)
         from text2sql_rl.cases import run_cases
 
-        outcome = run_cases(cases)
+        with progress_bar("cases") as progress:
+            outcome = run_cases(cases, progress=progress)
         typer.echo(as_text(outcome.as_json()) if as_json else "\n".join(outcome.lines()))
         raise typer.Exit(1 if outcome.missed else 0)
-    for name, value in (("--database", database), ("--gold", gold), ("--sql", sql)):
-        if not value:
-            raise typer.BadParameter("is needed, unless --cases is given.", param_hint=name)
+    if database is None or gold is None or sql is None:
+        missing = next(name for name, value in given.items() if value is None)
+        raise typer.BadParameter("is needed, unless --cases is given.", param_hint=missing)
     from text2sql_rl.content import open_store
     from text2sql_rl.explain import evidence, explain
     from text2sql_rl.judge import judge_one
@@ -63,9 +68,6 @@ def mutants(
     as_json: AsJson = False,
 ) -> None:
     """Tell by mutation operator which wrong versions of the golds would still be accepted, and list them."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from text2sql_rl.content import cache_folder, open_content, open_store
     from text2sql_rl.instances.survivors import find_survivors
     from text2sql_rl.questions import load_file
@@ -75,12 +77,10 @@ def mutants(
     is_file = data.endswith(".jsonl")
     questions = load_file(Path(data), Split.DEV) if is_file else open_content().questions.role(data)
     questions = questions[:limit] if limit else questions
-    store, screen = open_store(), Console(stderr=True)
+    store = open_store()
     pairs = [(question, store.get(question.database)) for question in questions]
-    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as progress, Sandbox() as sandbox:
-        task = progress.add_task("questions", total=len(pairs))
+    with progress_bar("questions") as progress, Sandbox() as sandbox:
         found = find_survivors(
-            pairs, cache_folder(), sandbox, most=instances, seed=seed,
-            done=lambda count: progress.update(task, completed=count),
-        )  # fmt: skip
+            pairs, cache_folder(), sandbox, most=instances, seed=seed, done=lambda count: progress(count, len(pairs))
+        )
     typer.echo(as_text(found.as_json()) if as_json else "\n".join(found.lines()))

@@ -6,7 +6,8 @@ In: nothing. Out: typer's annotated types, JSON for machines, the console for pe
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,3 +34,16 @@ def console() -> Console:
     from rich.console import Console
 
     return Console()
+
+
+@contextmanager
+def progress_bar(of: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr where there is a terminal; call it with how many are done, and of how many."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    screen = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bars:
+        task = bars.add_task(of, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)

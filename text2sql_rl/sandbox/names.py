@@ -49,6 +49,8 @@ VALUE_FUNCTIONS = words("current_catalog current_role current_schema current_use
 _CATALOG_PREFIXES = ("duckdb_", "pg_", "sqlite_", "pragma_")
 _CATALOG_SCHEMAS = frozenset({"information_schema", "pg_catalog", "system", "temp"})
 _PATH_MARKS = frozenset("./\\:*?[]~")
+# The engine reads `people.csv`, also without quotes, as a file where there is no schema `people`.
+_FILE_ENDINGS = words("csv tsv parquet json jsonl ndjson geojson db ddb duckdb xlsx avro shp gpkg fgb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ def suspect_name(word: str) -> bool:
     """Whether a lower-cased word is, or begins or ends like, a name that may be refused somewhere."""
     return (
         word in _CATALOG_SCHEMAS
+        or word in _FILE_ENDINGS
         or word.startswith(_FOREIGN_PREFIXES)
         or word.startswith(_CATALOG_PREFIXES)
         or word.endswith(_FOREIGN_SUFFIXES)
@@ -115,6 +118,6 @@ def refused_table(path: tuple[str, ...]) -> str:
     *outer, name = (part.lower() for part in path)
     if _CATALOG_SCHEMAS.intersection(outer) or name.startswith(_CATALOG_PREFIXES):
         return f"reads the engine's catalogue ({'.'.join(path)})"
-    if path_in(name):
+    if path_in(name) or not _FILE_ENDINGS.isdisjoint((*outer, name)[1:]):
         return f"reads a file ({'.'.join(path)})"
     return ""
