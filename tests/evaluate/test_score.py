@@ -174,6 +174,36 @@ def test_greedy_and_samples_are_asked_apart(call: Callable[..., Any], server: Se
     assert (numbers["questions"], numbers["accuracy"], numbers["pass_at"]) == (2, 0.5, {"1": 0.0, "2": 0.0})
 
 
+def test_a_prompt_keeps_to_style_and_limit_and_is_reported_where_it_cannot(
+    call: Callable[..., Any], place: Path, server: Server
+) -> None:
+    """60 columns do not fit; of the table that the question names, the filter keeps some. One question is too long."""
+    columns = ", ".join(f"measure_{number} INTEGER" for number in range(60))
+    (place / "databases" / "stable" / "schema.sql").write_text(
+        f"CREATE TABLE horse (id INTEGER PRIMARY KEY, name VARCHAR, age INTEGER);\nCREATE TABLE wide ({columns});\n"
+    )
+    (place / "databases" / "stable" / "rows" / "wide.csv").write_text(
+        ",".join(f"measure_{number}" for number in range(60)) + "\n"
+    )
+    long = {"id": "long", "database": "stable", "question": "how old? " * 60, "gold_sql": "SELECT max(age) FROM horse"}
+    with (place / "data" / "heldout" / "heldout.jsonl").open("a") as file:
+        file.write(json.dumps(long) + "\n")
+    words = ("--endpoint", server.url, "--model", "m", "--out", "o", *FEW, "--style", "compact")
+    code, out, err = call("score", "heldout", *words, "--max-prompt-tokens", "120", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    prompts = [body["messages"][0]["content"] for body in server.asked]
+    assert len(prompts) == 4
+    assert all(len(prompt) <= 360 and "measure_59" not in prompt and "horse" in prompt for prompt in prompts)
+    assert not any("CREATE TABLE" in prompt for prompt in prompts)
+    source = found["source"]
+    assert (source["style"], source["max_prompt_tokens"], source["too_long"]) == ("compact", 120, ["long"])
+    assert any("1 of 5 questions were not asked" in warning and "long" in warning for warning in found["warnings"])
+    kept = [json.loads(line) for line in (place / "o" / "answers.jsonl").read_text().splitlines()[1:]]
+    assert [one["completions"][0]["text"][:9] for one in kept if one["id"] == "long"] == ["not asked"]
+    assert found["roles"]["heldout"]["questions"] == 5
+
+
 def test_the_key_is_nowhere(call: Callable[..., Any], place: Path, server: Server, monkeypatch: Any) -> None:
     monkeypatch.setenv("MY_KEY", "sesame")
     words = ("--endpoint", server.url, "--model", "m", "--out", "o", "--api-key-env", "MY_KEY", "--instances", "none")
@@ -336,6 +366,23 @@ def test_a_model_of_this_project_and_one_from_elsewhere(call: Callable[..., Any]
         found = json.loads(out)
         assert (found["source"]["style"], found["roles"]["heldout"]["questions"]) == (style, 2)
         assert len((place / f"o-{name}" / "answers.jsonl").read_text().splitlines()) == 3
+    words = ("--out", "x", "--style", "compact", "--instances", "none", "--max-tokens", "8")
+    assert "which is slot" in call("score", "heldout", "--model", "ours", *words)[2]
+    words = (
+        "--out",
+        "y",
+        "--style",
+        "compact",
+        "--instances",
+        "none",
+        "--max-tokens",
+        "8",
+        "--max-prompt-tokens",
+        "16",
+    )
+    _, out, _ = call("score", "heldout", "--model", "theirs", *words, "--json")
+    source = json.loads(out)["source"]
+    assert (source["style"], source["limits"]["max_prompt_tokens"], source["too_long"]) == ("compact", 16, [])
     assert "holds no model" in call("score", "heldout", "--model", "data", "--out", "x")[2]
     code, _, err = call("score", "heldout", "--model", "no/such-model", "--out", "x")
     assert (code, err.startswith("error: no/such-model: the model cannot be loaded")) == (2, True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from text2sql_rl.cli.options import AsJson, as_text, console
+from text2sql_rl.cli.prompting import token_counter_of
 from text2sql_rl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ class OtherRows(StrEnum):
     NONE = "none"
     SHARED = "shared"
     CHOSEN = "chosen"
+
+
+class Asked(StrEnum):
+    """The prompt styles for pretrained models."""
+
+    DDL = "ddl"
+    COMPACT = "compact"
 
 
 class Precision(StrEnum):
@@ -69,9 +77,24 @@ def score(
         float, typer.Option(metavar="T", min=0.0, help="Of the sampled completions. Rises: more varied.")
     ] = 0.8,
     max_tokens: Annotated[int, typer.Option(metavar="N", min=8, help="Most tokens of a completion.")] = 512,
+    style: Annotated[
+        Asked | None,
+        typer.Option(metavar="STYLE", help="Of the prompts: ddl (the default) or compact; a checkpoint has its own."),
+    ] = None,
     max_prompt_tokens: Annotated[
-        int, typer.Option(metavar="N", min=16, help="With --model: a longer prompt is an error, never cut.")
-    ] = 4096,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=16,
+            help="Falls: less of a schema is shown, then questions are not asked; else 4096, or a checkpoint's own.",
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="With --endpoint: count prompt tokens as this model does, not 3 characters each."
+        ),
+    ] = "",
     batch: Annotated[int, typer.Option(metavar="N", min=1, help="With --model: completions sampled at once.")] = 32,
     dtype: Annotated[
         Precision, typer.Option(metavar="TYPE", help="With --model: of the weights, float32 or bfloat16.")
@@ -123,7 +146,7 @@ def score(
     from text2sql_rl.evaluate.predictions import FILE, read_rows
     from text2sql_rl.evaluate.score import Instances, Settings
     from text2sql_rl.evaluate.score import score as run_score
-    from text2sql_rl.evaluate.sources import EndpointSource, FileSource, ModelSource, Source, ways
+    from text2sql_rl.evaluate.sources import Asking, EndpointSource, FileSource, ModelSource, Source, ways
     from text2sql_rl.evaluate.stage import in_turn
     from text2sql_rl.evaluate.words import score_tables
     from text2sql_rl.policy.endpoint import EndpointSettings
@@ -138,6 +161,7 @@ def score(
     checkpoint = Path(model) if model and not endpoint else None
     heldout = guard_checkpoint(trained_by or checkpoint, asked, must=trained_by is not None, allow=allow_leak)
     source: Source
+    asking = Asking(style.value if style else None, max_prompt_tokens)
     if predictions:
         source = FileSource(predictions, every)
     elif endpoint:
@@ -145,9 +169,12 @@ def score(
             url=endpoint, model=model, max_tokens=max_tokens, chat=not completions, concurrency=concurrency,
             timeout_s=timeout_s, attempts=attempts, extra=_object(extra),
         )  # fmt: skip
-        source = EndpointSource(settings, os.environ.get(api_key_env, ""), how, seed)
+        counted_by = tokenizer or "3 characters each"
+        source = EndpointSource(
+            settings, os.environ.get(api_key_env, ""), asking, token_counter_of(tokenizer), counted_by, how, seed
+        )
     else:
-        source = ModelSource(model, _limits(max_prompt_tokens, max_tokens, temperature, batch), dtype.value, how, seed)
+        source = ModelSource(model, asking, _limits(max_tokens, temperature, batch), dtype.value, how, seed)
     judging = Settings(
         rule=loaded, limits=Limits(), workers=workers, instances=Instances(instances.value), known=known, seed=seed
     )
@@ -209,13 +236,11 @@ def _questions(data: str) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
     return sets.role(data), tuple(one for role in sets.roles() for one in sets.role(role))
 
 
-def _limits(prompt: int, completion: int, temperature: float, batch: int) -> Sampling:
+def _limits(completion: int, temperature: float, batch: int) -> Sampling:
     from text2sql_rl.config import Sampling
 
     # Greedy answers are asked for as such; the limits' own temperature is that of samples and never 0.
-    return Sampling(
-        max_prompt_tokens=prompt, max_completion_tokens=completion, temperature=temperature or 1.0, batch=batch
-    )
+    return Sampling(max_prompt_tokens=16, max_completion_tokens=completion, temperature=temperature or 1.0, batch=batch)
 
 
 def _object(text: str) -> dict[str, Any]:

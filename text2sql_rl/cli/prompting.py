@@ -15,9 +15,6 @@ from text2sql_rl.cli.options import AsJson, as_text
 
 app = typer.Typer()
 
-# Of English and SQL under the vocabularies of today's models, on the long side: 3.2 to 3.9 were measured.
-_CHARACTERS_PER_TOKEN = 3
-
 
 @app.command()
 def prompts(
@@ -56,14 +53,7 @@ def prompts(
     made = make_style(style, max_tokens=max_tokens)
     assert isinstance(made, SchemaStyle)
 
-    count: Callable[[str], int] = _estimate
-    if model:
-        from text2sql_rl.pipeline.stages import prepare_environment
-
-        prepare_environment()
-        from text2sql_rl.policy.hf import load_tokenizer, token_counter
-
-        count = token_counter(load_tokenizer(model))
+    count = token_counter_of(model)
     pairs = [(question, material.store.get(question.database)) for question in chosen]
     screen = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
@@ -77,5 +67,15 @@ def prompts(
     raise typer.Exit(1 if found.too_long else 0)
 
 
-def _estimate(text: str) -> int:
-    return -(-len(text) // _CHARACTERS_PER_TOKEN)
+def token_counter_of(model: str) -> Callable[[str], int]:
+    """What counts a prompt's tokens as this model does; without a name, the estimate of 3 characters a token."""
+    if not model:
+        from text2sql_rl.policy.unasked import estimated_tokens
+
+        return estimated_tokens
+    from text2sql_rl.pipeline.stages import prepare_environment
+
+    prepare_environment()
+    from text2sql_rl.policy.hf import load_tokenizer, token_counter
+
+    return token_counter(load_tokenizer(model))

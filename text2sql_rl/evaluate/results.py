@@ -21,6 +21,7 @@ FILE = "results.json"
 FORMAT = 1
 _MANY_UNSCORED = 0.05
 _FEW_DATABASES = 5
+_NAMED = 20
 
 
 def build_results(
@@ -33,6 +34,7 @@ def build_results(
     seed: int,
     seconds: Mapping[str, float],
     roles: Mapping[str, Any],
+    too_long: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The content of results.json.
 
@@ -45,12 +47,13 @@ def build_results(
         seed: of sampling, bootstraps and votes.
         seconds: what the phases took.
         roles: question set -> its numbers.
+        too_long: questions that were not asked, because no part of their schema that would do fits into a prompt.
     """
     lines = "\n".join(dump_line(question) for question in questions)
     return {
         "format": FORMAT,
         "source": dict(source),
-        "warnings": list(_warnings(heldout, roles)),
+        "warnings": [*_warnings(heldout, roles), *_not_asked(too_long, len(questions))],
         "heldout": heldout.as_json(),
         "environment": dict(environment),
         "instances": {name: len(database.instances) for name, database in sorted(databases.items())},
@@ -75,6 +78,15 @@ def _warnings(heldout: HeldOut, roles: Mapping[str, Any]) -> Iterator[str]:
             )
         if numbers["databases"] < _FEW_DATABASES:
             yield f"{role}: {numbers['databases']} databases; an interval over so few is too narrow"
+
+
+def _not_asked(too_long: Sequence[str], questions: int) -> Iterator[str]:
+    if too_long:
+        shown = ", ".join(too_long[:_NAMED]) + (", ..." if len(too_long) > _NAMED else "")
+        yield (
+            f"{len(too_long)} of {questions} questions were not asked and count as not answered: their prompts do not "
+            f"fit ({shown})"
+        )
 
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> None:

@@ -112,7 +112,8 @@ def score(
         ]
         predictions.write_predictions(folder / predictions.FILE, samples, heldout.leaked)
         write_official(folder, questions, [group[0].rollout.candidate.sql for group in groups[0]])
-        described, environment = source.describe(), judge.environment
+        too_long = source.too_long(pairs)
+        described, environment = {**source.describe(), "too_long": too_long}, judge.environment
         logbook = Logbook(
             folder / "rollouts", run=folder.name, stage="score", checkpoint=str(described["name"]), seed=settings.seed,
             environment=environment,
@@ -124,6 +125,7 @@ def score(
         made = results.build_results(
             source=described, heldout=heldout, environment=environment, questions=questions, seed=settings.seed,
             databases={database.name: database for _, database in pairs}, seconds=clock.laps, roles=roles,
+            too_long=too_long,
         )  # fmt: skip
         results.write_results(folder, made)
         return made

@@ -30,6 +30,7 @@ from transformers import (
 
 from text2sql_rl.config import Sampling, ScratchPolicy
 from text2sql_rl.errors import PolicyError
+from text2sql_rl.policy.unasked import unasked
 from text2sql_rl.prompts import Style
 from text2sql_rl.records import Completion, Finish, Prompt
 
@@ -162,7 +163,8 @@ class Policy:
         ids = token_ids(self.tokenizer, prompts)
         ends = end_ids(self.model, self.tokenizer)
         out: list[list[Completion]] = [
-            [_unanswered(prompt, len(tokens), limits)] * samples for prompt, tokens in zip(prompts, ids, strict=True)
+            [unasked(prompt, len(tokens), limits.max_prompt_tokens)] * samples
+            for prompt, tokens in zip(prompts, ids, strict=True)
         ]
         order = sorted(
             (index for index, tokens in enumerate(ids) if len(tokens) <= limits.max_prompt_tokens),
@@ -257,18 +259,6 @@ def token_counter(tokenizer: Any) -> Callable[[str], int]:
         return len(token_ids(tokenizer, [Prompt(question_id="", style="", text=text, chat=True)])[0])
 
     return count
-
-
-def _unanswered(prompt: Prompt, tokens: int, limits: Sampling) -> Completion:
-    words = f"not asked: the prompt has {tokens} tokens, more than sampling.max_prompt_tokens = "
-    return Completion(
-        question_id=prompt.question_id,
-        text=f"{words}{limits.max_prompt_tokens}",
-        raw="",
-        finish=Finish.STOP,
-        tokens=0,
-        prompt_sha256=prompt.sha256,
-    )
 
 
 def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
