@@ -19,10 +19,12 @@ from text2sql_rl.group import (
     describe_truncated,
     in_loss,
     make_group,
+    over_step,
+    step_spread,
 )
 from text2sql_rl.records import Candidate, Completion, Conditions, Finish, GroupKind, Reward, Rollout
 
-SCALES: tuple[Scale, ...] = ("population", "sample", "none", "leave_one_out")
+SCALES: tuple[Scale, ...] = ("population", "sample", "batch", "none", "leave_one_out")
 CONDITIONS = Conditions(prompt="p", instances="i", limits="l", rule="s", sampling="{}")
 
 
@@ -48,6 +50,7 @@ def rollout(total: float | None, cause: str = "wrong", question: str = "q1") -> 
         ("population", (1, 1, 0, 0), (1, 1, -1, -1)),
         ("none", (1, 1, 0, 0), (0.5, 0.5, -0.5, -0.5)),
         ("sample", (1, 1, 0, 0), (0.8660254, 0.8660254, -0.8660254, -0.8660254)),
+        ("batch", (1, 1, 0, 0), (0.8660254, 0.8660254, -0.8660254, -0.8660254)),
         ("leave_one_out", (1, 1, 0, 0), (2 / 3, 2 / 3, -2 / 3, -2 / 3)),
         ("population", (1, 0, 0, 0), (1.7320508, -0.5773503, -0.5773503, -0.5773503)),
         ("leave_one_out", (1, 0, 0, 0), (1, -1 / 3, -1 / 3, -1 / 3)),
@@ -60,6 +63,30 @@ def rollout(total: float | None, cause: str = "wrong", question: str = "q1") -> 
 )
 def test_worked_examples(scale: Scale, rewards: tuple[float | None, ...], expected: tuple[float, ...]) -> None:
     assert advantages(rewards, AdvantageRule(scale, floor=0.0)) == pytest.approx(expected)
+
+
+def test_batch_divides_by_the_deviation_of_the_whole_step() -> None:
+    """Rewards 1, 0, 0, 0 and 1, 1, 1, unscored: mean 4/7, squares 12/7, and S = sqrt(12/7 / 6) = sqrt(2/7)."""
+    rule = AdvantageRule("batch", floor=0.0)
+    one = make_group([rollout(1.0, "equivalent"), *[rollout(0.0)] * 3], rule)
+    other = make_group([*[rollout(1.0, "equivalent")] * 3, rollout(None, "unscored")], rule)
+    assert step_spread([one, other], rule) == pytest.approx(math.sqrt(2 / 7))
+    first, second = over_step([one, other], rule)
+    assert first.advantages == pytest.approx((1.4031215, -0.4677072, -0.4677072, -0.4677072))
+    assert second.advantages == (0.0,) * 4  # equal rewards, whatever the others did
+    assert replace(first, advantages=one.advantages) == one
+    assert over_step([one], rule) == [one]
+    assert make_group(one.rollouts, rule, step_spread=math.sqrt(2 / 7)).advantages == pytest.approx(first.advantages)
+    for scale in SCALES:
+        if scale != "batch":
+            alone = [make_group(group.rollouts, AdvantageRule(scale)) for group in (one, other)]
+            assert over_step(alone, AdvantageRule(scale)) == alone
+
+
+def test_in_a_step_where_nobody_is_right_the_floor_keeps_shaping_small() -> None:
+    rule = AdvantageRule("batch", floor=0.25)
+    groups = [make_group([rollout(0.05, "near"), rollout(0.0), rollout(0.0)], rule) for _ in range(4)]
+    assert over_step(groups, rule)[0].advantages[0] == pytest.approx((0.05 - 0.05 / 3) / 0.25)
 
 
 def test_the_floor_keeps_a_shaping_difference_small() -> None:
@@ -128,6 +155,7 @@ def test_one_outlier_is_bounded_as_declared(reward: float, size: int) -> None:
     bounds = {
         "population": math.sqrt(size - 1),
         "sample": (size - 1) / math.sqrt(size),
+        "batch": (size - 1) / math.sqrt(size),
         "none": reward * (size - 1) / size,
         "leave_one_out": reward,
     }
@@ -143,6 +171,7 @@ def test_no_advantage_is_larger_than_its_scale_allows(rewards: list[float | None
     bounds = {
         "population": math.sqrt(size - 1),
         "sample": (size - 1) / math.sqrt(size),
+        "batch": (size - 1) / math.sqrt(size),
         "none": width * (size - 1) / size,
         "leave_one_out": width,
     }
@@ -267,6 +296,7 @@ def test_each_definition_has_its_words() -> None:
     assert [describe(AdvantageRule(scale, floor=0.25)) for scale in SCALES] == [
         "(reward - group mean) / population standard deviation, the divisor at least 0.25",
         "(reward - group mean) / sample standard deviation, the divisor at least 0.25",
+        "(reward - group mean) / sample standard deviation over all rollouts of the step, the divisor at least 0.25",
         "reward - group mean, not divided",
         "reward - mean of the group's other rewards",
     ]
@@ -276,4 +306,4 @@ def test_each_definition_has_its_words() -> None:
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_definition_in_words_names_what_divides(scale: Scale) -> None:
     words = describe(AdvantageRule(scale, floor=0.25))
-    assert ("0.25" in words) is (scale in ("population", "sample"))
+    assert ("0.25" in words) is (scale in ("population", "sample", "batch"))

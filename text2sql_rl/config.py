@@ -136,7 +136,9 @@ class Warmup(_Part):
 class Advantage(_Part):
     """The declared definition of the advantage; see text2sql_rl.group."""
 
-    scale: Literal["population", "sample", "none", "leave_one_out"] = Field(description="Divisor of the difference.")
+    scale: Literal["population", "sample", "batch", "none", "leave_one_out"] = Field(
+        description="Divisor of the difference: the group's deviation, the whole step's (batch), or none."
+    )
     floor: float = Field(ge=0, description="Least divisor. Rises: small reward differences stay small.")
     truncated: Literal["count", "exclude_from_loss", "exclude_from_statistics"] = Field(
         "count", description="Completions cut at the token limit: judged as they are and counted, or left out."
@@ -174,6 +176,9 @@ class Grpo(_Part):
     )
     beta: float = Field(0.0, ge=0, description="Weight of the KL penalty to the start. Rises: stays closer.")
     advantage: Advantage
+    aggregation: Literal["grpo", "bnpo", "dr_grpo", "dapo"] = Field(
+        "dapo", description="What token losses are divided by: rollout by rollout, by share, by limit, by all tokens."
+    )
     save_every: int = Field(ge=1, description="Steps between checkpoints; a killed run loses at most these.")
     held_in: int = Field(0, ge=0, description="sft questions asked at every checkpoint, to see what is forgotten.")
     keep: Literal["best", "last"] = Field("best", description="The policy that counts: the best on dev, or the last.")

@@ -6,11 +6,14 @@ the n scored rollouts of its group, with mean m = sum(r) / n:
 
     population     (r_i - m) / (max(s, floor) + epsilon),  s = sqrt(sum((r - m)^2) / n)
     sample         (r_i - m) / (max(s, floor) + epsilon),  s = sqrt(sum((r - m)^2) / (n - 1))
+    batch           (r_i - m) / (max(S, floor) + epsilon),  S = the same as in `sample`, over the scored rollouts of all
+                    groups sampled for the step, on all ranks and in all rounds, and their mean
     none            r_i - m
     leave_one_out   r_i - (the mean of the other n - 1) = (r_i - m) * n / (n - 1)
 
 `population` and `sample` are GRPO (Shao et al. 2024, DeepSeekMath, section 4.1; papers and trainers differ on which of
-the two), `none` is Dr. GRPO (Liu et al. 2025), `leave_one_out` is RLOO (Kool et al. 2019; Ahmadian et al. 2024). The
+the two), `batch` is TRL's `scale_rewards="batch"` (arXiv:2508.08221), `none` is Dr. GRPO
+(Liu et al. 2025), `leave_one_out` is RLOO (Kool et al. 2019; Ahmadian et al. 2024). The
 floor is this project's: in a group where nobody is right, the spread is only shaping, and dividing by it would make a
 difference of 0.05 as large as right against wrong.
 
@@ -22,22 +25,38 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Literal, get_args
 
 from text2sql_rl.errors import ConfigError, RunError
 from text2sql_rl.records import Conditions, Finish, Group, GroupKind, Rollout
 
 Truncated = Literal["count", "exclude_from_loss", "exclude_from_statistics"]
-Scale = Literal["population", "sample", "none", "leave_one_out"]
+Scale = Literal["population", "sample", "batch", "none", "leave_one_out"]
+Aggregation = Literal["grpo", "bnpo", "dr_grpo", "dapo"]
 
-# How the loss of single tokens becomes that of an update, by TRL's name and in words (Yu et al. 2025, DAPO).
-AGGREGATION = "dapo"
-AGGREGATION_WORDS = (
-    "the losses of all tokens of the rollouts that teach, summed and divided by their number: every token counts the "
-    "same, a longer completion for more"
-)
+# How the losses of single tokens become that of an update, by TRL's names: Shao et al. 2024, TRL's own, Liu et al. 2025
+# (Dr. GRPO), Yu et al. 2025 (DAPO). Rollouts that teach are those in the loss whose advantage is not zero, or with a KL
+# penalty all in the loss; no others are in any of these numbers.
+_AGGREGATION_WORDS: dict[Aggregation, str] = {
+    "grpo": (
+        "the mean over the tokens of each rollout that teaches, then over these rollouts: every rollout counts the "
+        "same, a token of a longer one for less"
+    ),
+    "bnpo": (
+        "the losses of all tokens of the rollouts that teach, summed and divided by their number, in each process's "
+        "share of a step by itself: every token of a share counts the same"
+    ),
+    "dr_grpo": (
+        "the losses of all tokens of the rollouts that teach, summed and divided by the number of these rollouts times "
+        "the token limit: every token counts the same, whatever the lengths of the others"
+    ),
+    "dapo": (
+        "the losses of all tokens of the rollouts that teach, summed and divided by their number: every token counts "
+        "the same, a longer completion for more"
+    ),
+}
 _TRUNCATED_WORDS = {
     "count": "a completion cut at the token limit counts like any other",
     "exclude_from_loss": "a completion cut at the token limit counts in mean and spread, and is left out of the loss",
@@ -83,6 +102,7 @@ def describe(rule: AdvantageRule) -> str:
     words = {
         "population": "(reward - group mean) / population standard deviation",
         "sample": "(reward - group mean) / sample standard deviation",
+        "batch": "(reward - group mean) / sample standard deviation over all rollouts of the step",
         "none": "reward - group mean, not divided",
         "leave_one_out": "reward - mean of the group's other rewards",
     }
@@ -91,6 +111,11 @@ def describe(rule: AdvantageRule) -> str:
         return f"{words[rule.scale]}{cut}"
     epsilon = f" + {rule.epsilon:g}" if rule.epsilon else ""
     return f"{words[rule.scale]}, the divisor at least {rule.floor:g}{epsilon}{cut}"
+
+
+def describe_aggregation(aggregation: Aggregation) -> str:
+    """How the losses of single tokens become that of an update, in words."""
+    return _AGGREGATION_WORDS[aggregation]
 
 
 def describe_truncated(rule: AdvantageRule) -> str:
@@ -110,12 +135,15 @@ def in_loss(rollout: Rollout, rule: AdvantageRule) -> bool:
     return rollout.reward.total is not None and not (cut and rule.truncated != "count")
 
 
-def advantages(rewards_G: Sequence[float | None], rule: AdvantageRule) -> tuple[float, ...]:
+def advantages(
+    rewards_G: Sequence[float | None], rule: AdvantageRule, step_spread: float | None = None
+) -> tuple[float, ...]:
     """One advantage a reward; None (unscored) leaves the statistics and gets 0.0.
 
     Args:
         rewards_G: the G totals of one question's rollouts, None where unscored.
         rule: the declared definition.
+        step_spread: S of `batch`; where it is left out, the group stands for the whole step.
 
     Returns:
         G numbers that sum to zero over the scored rewards (up to rounding). Exactly 0.0 everywhere when the scored
@@ -131,6 +159,8 @@ def advantages(rewards_G: Sequence[float | None], rule: AdvantageRule) -> tuple[
     if len(scored) < 2 or max(scored) - min(scored) <= _NOISE:
         return (0.0,) * len(rewards_G)
     mean, spread = _statistics(scored, rule)
+    if rule.scale == "batch" and step_spread is not None:
+        spread = step_spread
     factor = 1.0
     if rule.scale == "leave_one_out":
         factor = len(scored) / (len(scored) - 1)
@@ -139,7 +169,26 @@ def advantages(rewards_G: Sequence[float | None], rule: AdvantageRule) -> tuple[
     return tuple(0.0 if reward is None else (reward - mean) * factor for reward in rewards_G)
 
 
-def make_group(rollouts: Sequence[Rollout], rule: AdvantageRule, conditions: Sequence[Conditions] = ()) -> Group:
+def step_spread(groups: Iterable[Group], rule: AdvantageRule) -> float:
+    """S of `batch`: the standard deviation over the rewards of all groups of a step that are in the statistics."""
+    totals = [total for group in groups for total in _totals(group.rollouts, rule) if total is not None]
+    return _statistics(totals, rule)[1]
+
+
+def over_step(groups: Sequence[Group], rule: AdvantageRule) -> list[Group]:
+    """The groups of one step with the advantages that the step gives them; only `batch` changes any."""
+    if rule.scale != "batch":
+        return list(groups)
+    spread = step_spread(groups, rule)
+    return [replace(group, advantages=advantages(_totals(group.rollouts, rule), rule, spread)) for group in groups]
+
+
+def make_group(
+    rollouts: Sequence[Rollout],
+    rule: AdvantageRule,
+    conditions: Sequence[Conditions] = (),
+    step_spread: float | None = None,
+) -> Group:
     """Put the rollouts of one question into a group.
 
     The kind says whether the group teaches right from wrong. `unscored`: fewer than two scored rollouts.
@@ -153,17 +202,18 @@ def make_group(rollouts: Sequence[Rollout], rule: AdvantageRule, conditions: Seq
         rule: the declared definition of the advantage.
         conditions: one a rollout: prompt, instances, limits, rule and sampling settings it came from; may be left out
             where the caller has a single one.
+        step_spread: S of `batch`; where it is left out, the group stands for the whole step (see `over_step`).
 
     Returns:
-        The group. `mean` and `spread` are over the rollouts in the statistics; the spread is the standard deviation
-        that the rule names (the population's, where it names none).
+        The group. `mean` and `spread` are over the rollouts in the statistics; the spread is the group's standard
+        deviation, as the rule names it (the population's, where it names none).
 
     Raises:
         RunError: no rollouts, or rollouts of different questions, databases, rules or conditions.
     """
     _refuse_mixtures(rollouts, conditions)
     scored = [rollout for rollout in rollouts if in_statistics(rollout, rule)]
-    totals_G = [rollout.reward.total if in_statistics(rollout, rule) else None for rollout in rollouts]
+    totals_G = _totals(rollouts, rule)
     totals = [total for total in totals_G if total is not None]
     mean, spread = _statistics(totals, rule)
     kind = _kind(scored, totals, rule)
@@ -179,9 +229,14 @@ def make_group(rollouts: Sequence[Rollout], rule: AdvantageRule, conditions: Seq
         cause=cause,
         mean=mean,
         spread=spread,
-        advantages=advantages(totals_G, rule),
+        advantages=advantages(totals_G, rule, step_spread),
         conditions_sha256=conditions[0].sha256 if conditions else "",
     )
+
+
+def _totals(rollouts: Sequence[Rollout], rule: AdvantageRule) -> list[float | None]:
+    """The rewards in the statistics; None for the others."""
+    return [rollout.reward.total if in_statistics(rollout, rule) else None for rollout in rollouts]
 
 
 def _kind(scored: Sequence[Rollout], totals: Sequence[float], rule: AdvantageRule) -> GroupKind:
@@ -204,7 +259,7 @@ def _statistics(totals: Sequence[float], rule: AdvantageRule) -> tuple[float, fl
     if max(totals) - min(totals) <= _NOISE:
         return mean, 0.0
     squares = math.fsum((total - mean) ** 2 for total in totals)
-    return mean, math.sqrt(squares / (len(totals) - (rule.scale == "sample")))
+    return mean, math.sqrt(squares / (len(totals) - (rule.scale in ("sample", "batch"))))
 
 
 def _refuse_mixtures(rollouts: Sequence[Rollout], conditions: Sequence[Conditions]) -> None:

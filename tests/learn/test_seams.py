@@ -17,7 +17,7 @@ from trl.trainer.utils import shuffle_sequence_dict, split_tensor_dict
 
 from tests.learn.tiny import LIMITS, THIRD_PARTY, ScriptedJudge, grpo_settings, in_turn, style, tasks, weights
 from text2sql_rl.content import Content
-from text2sql_rl.group import AdvantageRule, advantages
+from text2sql_rl.group import AdvantageRule, advantages, make_group, over_step
 from text2sql_rl.learn.asking import GroupJudge
 from text2sql_rl.learn.grpo import arguments, make_trainer
 from text2sql_rl.learn.trainer import DeclaredGRPOTrainer
@@ -95,6 +95,17 @@ def test_declared_sample_deviation_is_trls_own(trainer: DeclaredGRPOTrainer, sco
     assert ours == pytest.approx(scored["advantages"].tolist(), abs=1e-5)
     rewards = [rollout.reward.total for group in trainer.judge.groups for rollout in group.rollouts]
     assert ours == [value for at in (0, G) for value in advantages(rewards[at : at + G], TRLS_RULE)]
+
+
+def test_declared_batch_deviation_is_trls_own(trainer: DeclaredGRPOTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer, "scale_rewards", "batch")
+    torch.manual_seed(4)
+    theirs = GRPOTrainer._generate_and_score_completions(trainer, block(trainer))["advantages"].tolist()
+    rule = AdvantageRule("batch", floor=0.0, epsilon=1e-4)
+    groups = over_step([make_group(group.rollouts, rule) for group in trainer.judge.groups], rule)
+    ours = [value for group in groups for value in group.advantages]
+    assert len({round(value, 3) for value in ours}) > 2
+    assert ours == pytest.approx(theirs, abs=1e-5)
 
 
 def test_sample_deviation_takes_trls_own_way(content: Content, model_folder: Path, tmp_path: Path) -> None:

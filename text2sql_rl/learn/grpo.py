@@ -21,7 +21,7 @@ from trl import GRPOConfig
 
 from text2sql_rl.config import Grpo, Lora, Sampling
 from text2sql_rl.errors import ConfigError, PolicyError
-from text2sql_rl.group import AGGREGATION, AdvantageRule
+from text2sql_rl.group import AdvantageRule
 from text2sql_rl.judge import Judge
 from text2sql_rl.learn.asking import Dynamic, GroupJudge, Task
 from text2sql_rl.learn.buckets import Buckets
@@ -206,7 +206,7 @@ def arguments(settings: Grpo, limits: Sampling, folder: str, seed: int, report_t
         temperature=limits.temperature,
         top_p=1.0,
         top_k=0,
-        loss_type=AGGREGATION,
+        loss_type=settings.aggregation,
         epsilon=0.2,
         epsilon_high=0.28,
         beta=settings.beta,

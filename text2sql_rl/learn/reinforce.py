@@ -11,7 +11,7 @@ from typing import Any
 from text2sql_rl.canaries import watch_over
 from text2sql_rl.config import RunConfig, ScratchPolicy
 from text2sql_rl.content import open_content
-from text2sql_rl.group import AGGREGATION_WORDS, AdvantageRule, describe, describe_truncated
+from text2sql_rl.group import AdvantageRule, describe, describe_aggregation, describe_truncated
 from text2sql_rl.judge import Judge
 from text2sql_rl.learn import difficulty as measuring
 from text2sql_rl.learn import grpo
@@ -86,7 +86,7 @@ def reinforce(
     words = {
         "advantage": describe(rule),
         "truncated": describe_truncated(rule),
-        "loss": AGGREGATION_WORDS,
+        "loss": describe_aggregation(settings.aggregation),
         "sampling": _sampling_words(config),
         "signs": signs.now(settings.steps),
     }

@@ -25,7 +25,7 @@ import torch
 from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
-from text2sql_rl.group import in_loss
+from text2sql_rl.group import in_loss, over_step
 from text2sql_rl.learn.asking import Dynamic, GroupJudge
 from text2sql_rl.learn.blocks import Block, join, take
 from text2sql_rl.learn.buckets import Buckets, means
@@ -92,25 +92,27 @@ class DeclaredGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self._block = Sampled(self.state.global_step + 1, [])
         if self.dynamic is None:
             out = super()._generate_and_score_completions(inputs)
-            groups, numbers = self.judge.groups, self._log_round(self.judge.groups)
+            numbers = self._log_round(self.judge.groups)
         else:
-            out, groups, numbers = self._refilled(self.dynamic, len(inputs) // self.num_generations)
+            out, numbers = self._refilled(self.dynamic, len(inputs) // self.num_generations)
+        self._block.groups = over_step(self._block.groups, self.judge.rule)
+        groups = [self._block.groups[number] for number in numbers]
         self._note(time.perf_counter() - began)
         kept = self._teaching_rows(out, groups, numbers)
         if self.log_block is not None:
             self.log_block(self._block)
         return kept
 
-    def _refilled(self, dynamic: Dynamic, wanted: int) -> tuple[Block, list[Group], list[int]]:
+    def _refilled(self, dynamic: Dynamic, wanted: int) -> tuple[Block, list[int]]:
         """Sample until every rank has `wanted` informative groups or the rounds are used up.
 
         Returns:
-            the rows of `wanted` groups, degenerate ones last where too few are informative; these groups; and their
-            numbers among all groups of the block.
+            the rows of `wanted` groups, degenerate ones last where too few are informative; and the numbers of these
+            groups among all groups of the block.
         """
         rank, ranks, size = self.accelerator.process_index, self.accelerator.num_processes, self.num_generations
-        good: list[tuple[Block, Group, int]] = []
-        rest: list[tuple[Block, Group, int]] = []
+        good: list[tuple[Block, int]] = []
+        rest: list[tuple[Block, int]] = []
         rounds = 0
         while rounds < dynamic.rounds and (missing := max(gather_object([wanted - len(good)]))) > 0:
             tasks = dynamic.tasks(missing * ranks, self._block.step)[rank * missing : (rank + 1) * missing]
@@ -121,12 +123,12 @@ class DeclaredGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             numbers = self._log_round(self.judge.groups)
             dynamic.reserve.note(self._block.groups[before:], self._block.step)
             for place, (group, number) in enumerate(zip(self.judge.groups, numbers, strict=True)):
-                member = take(out, range(place * size, (place + 1) * size)), group, number
+                member = take(out, range(place * size, (place + 1) * size)), number
                 (good if group.kind is GroupKind.INFORMATIVE else rest).append(member)
             rounds += 1
         self._metrics["train"]["dynamic/rounds"].append(float(rounds))
-        blocks, groups, kept = zip(*[*good, *rest][:wanted], strict=True)
-        return join(blocks, self.processing_class.pad_token_id), list(groups), list(kept)
+        blocks, kept = zip(*[*good, *rest][:wanted], strict=True)
+        return join(blocks, self.processing_class.pad_token_id), list(kept)
 
     def _log_round(self, groups: Sequence[Group]) -> list[int]:
         """Add the groups of all ranks to the block; gives the numbers of this rank's own in it."""
@@ -156,6 +158,7 @@ class DeclaredGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         kept["tool_mask"] = mask
         tokens = (mask * kept["completion_mask"]).sum()
         kept["num_items_in_batch"] = self.accelerator.gather(tokens).sum().clamp(min=1)
+        kept["teaching_rollouts"] = self.accelerator.gather(active.sum()).sum().clamp(min=1)
         places = [
             (number, index)
             for number, group in zip(numbers, groups, strict=True)
@@ -177,6 +180,10 @@ class DeclaredGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         loss = super()._compute_loss(model, inputs)
         if self.model.training and "place" in inputs:
             self._measure(inputs)
+            if self.loss_type in ("grpo", "dr_grpo"):
+                # TRL divides by the rows of this share, fillers among them; the rollouts that teach are what counts.
+                of_one_share = self.accelerator.num_processes * self.args.steps_per_generation
+                loss = loss * len(inputs["place"]) * of_one_share / inputs["teaching_rollouts"]
         return loss
 
     def _measure(self, inputs: Block) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from text2sql_rl.errors import RunError
-from text2sql_rl.group import AdvantageRule
+from text2sql_rl.group import AdvantageRule, step_spread
 from text2sql_rl.records import Group
 from text2sql_rl.rollout_log import LogRow, read_rollouts, to_groups
 from text2sql_rl.runs import RunFolder
@@ -23,7 +23,7 @@ _TRAINED = "grpo"
 
 @dataclass(frozen=True, slots=True)
 class LoggedGroup:
-    """One group as it was logged, and the lineage its rollouts share."""
+    """One group as it was logged, and the lineage its rollouts share; of `batch` also its step's deviation."""
 
     group: Group
     stage: str
@@ -31,6 +31,7 @@ class LoggedGroup:
     gold_sql: str
     rule: str
     rule_sha256: str
+    step_spread: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,18 @@ class Source:
             RunError: a part file is damaged, or of another schema version.
         """
         for part in self.parts:
-            for _, rows in groupby(read_rollouts(part), key=_of_group):
-                members = list(rows)
+            rows = read_rollouts(part)
+            spread = self._step_spread(rows)
+            for _, of_group in groupby(rows, key=_of_group):
+                members = list(of_group)
                 first = members[0]
                 (group,) = to_groups(members)
-                yield LoggedGroup(group, first.stage, first.step, first.gold_sql, first.rule, first.rule_sha256)
+                yield LoggedGroup(group, first.stage, first.step, first.gold_sql, first.rule, first.rule_sha256, spread)
+
+    def _step_spread(self, rows: list[LogRow]) -> float | None:
+        """A part file holds one step of one stage."""
+        rule = self.advantage(rows[0].stage) if rows else None
+        return step_spread(to_groups(rows), rule) if rule and rule.scale == "batch" else None
 
     def advantage(self, stage: str) -> AdvantageRule | None:
         """The advantage that a stage's groups were logged with; None where no run.json declares it."""

@@ -177,7 +177,7 @@ def _of_group(logged: LoggedGroup, again: list[Rollout], definition: AdvantageRu
 
     other: Group
     try:
-        other = make_group(again, definition)
+        other = make_group(again, definition, step_spread=logged.step_spread)
     except RunError as error:
         yield differs(0, "group", group.kind.value, error.problem)
         return
