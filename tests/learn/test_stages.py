@@ -204,6 +204,9 @@ def test_curves_go_to_tensorboard_and_what_was_fine_tuned_is_asked_again(chain: 
     logged = [row["reward"] for row in rows if "reward" in row]
     assert [one.value for one in events.Scalars("train/reward")] == pytest.approx(logged)
     assert any(tag.startswith("train/by/hardness/") for tag in events.Tags()["scalars"])
+    for name in ("dev_accuracy", "held_in_accuracy"):
+        curve = [(one.step, one.value) for one in events.Scalars(f"eval/{name}")]
+        assert curve == [(row["step"], pytest.approx(row[name])) for row in rows if name in row]
 
 
 def test_a_reporter_that_is_not_installed_is_named() -> None:

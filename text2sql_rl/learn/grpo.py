@@ -28,7 +28,7 @@ from text2sql_rl.learn.buckets import Buckets
 from text2sql_rl.learn.checkpoints import newest_state, save_model
 from text2sql_rl.learn.lora import new_adapter
 from text2sql_rl.learn.optimizer import MuonAdamW
-from text2sql_rl.learn.reporters import TENSORBOARD, curves
+from text2sql_rl.learn.reporters import TENSORBOARD, curves, tell_reporters
 from text2sql_rl.learn.trainer import RESERVE_FILE, DeclaredGRPOTrainer, LogBlock
 from text2sql_rl.learn.watch import DevCheck, Watch
 from text2sql_rl.policy.hf import Policy
@@ -100,7 +100,10 @@ def train(
     sampling = json.dumps({**limits.model_dump(), "generations": settings.generations}, sort_keys=True)
     grouped = GroupJudge(tasks, judge, policy, style, rule, settings.generations, sampling)
     every = save_every(settings)
-    watch = Watch(stage, policy, style, dev=dev, every=every, patience=None, total=settings.steps, held_in=held_in)
+    watch = Watch(
+        stage, policy, style, dev=dev, every=every, patience=None, total=settings.steps, held_in=held_in,
+        tell_others=lambda accuracies: tell_reporters(trainer, accuracies),
+    )  # fmt: skip
     trainer = make_trainer(
         policy, tasks, grouped, settings, limits, trainer_folder, seed=seed, lora=lora, muon=muon, dynamic=dynamic,
         report_to=report_to,

@@ -5,16 +5,17 @@ In: what the config names. Out: names for TRL, and the TensorBoard writer of a s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from transformers.integrations.integration_utils import TensorBoardCallback
+from transformers.integrations.integration_utils import TensorBoardCallback, TrackioCallback, WandbCallback
 
 from text2sql_rl.errors import ConfigError
 from text2sql_rl.runs import StageFolder
 
 TENSORBOARD = "tensorboard"
+_REPORTERS = (TensorBoardCallback, TrackioCallback, WandbCallback)
 
 
 def reporters(named: Sequence[str] | None) -> tuple[str, ...]:
@@ -30,6 +31,17 @@ def reporters(named: Sequence[str] | None) -> tuple[str, ...]:
             fix = f"pip install {name}, or leave it out"
             raise ConfigError(f"the package {name} is not installed", field="grpo.report_to", fix=fix)
     return tuple(named)
+
+
+def tell_reporters(trainer: Any, accuracies: Mapping[str, float]) -> None:
+    """Give accuracies measured between two steps to every reporter, as `eval/NAME`.
+
+    Not through `trainer.log`, which would take the measurements of the step before it is over.
+    """
+    logs = {f"eval_{name}": value for name, value in accuracies.items()}
+    for callback in trainer.callback_handler.callbacks:
+        if isinstance(callback, _REPORTERS):
+            callback.on_log(trainer.args, trainer.state, trainer.control, logs=logs, model=trainer.model)
 
 
 def curves(stage: StageFolder, step: int) -> Any:

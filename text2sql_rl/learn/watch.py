@@ -7,7 +7,8 @@ and the stop signal of early stopping. Held-out questions never come here. Not h
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ from text2sql_rl.policy.hf import Policy
 from text2sql_rl.prompts import Style
 from text2sql_rl.records import Database, Question
 from text2sql_rl.runs import StageFolder
+
+_LATEST = 10  # steps
 
 
 class DevCheck:
@@ -67,6 +70,7 @@ class Watch(TrainerCallback):
         every: steps between checks.
         patience: checks without a new best before stopping; None never stops early.
         total: steps in all, for progress.
+        tell_others: gets accuracies as soon as they are measured, beside the metrics: other curves.
     """
 
     def __init__(
@@ -80,9 +84,11 @@ class Watch(TrainerCallback):
         patience: int | None,
         total: int,
         held_in: DevCheck | None = None,
+        tell_others: Callable[[dict[str, float]], None] | None = None,
     ) -> None:
         self._stage, self._policy, self._style, self._dev = stage, policy, style, dev
-        self._held_in = held_in
+        self._held_in, self._tell_others = held_in, tell_others
+        self._sampled: deque[tuple[float, float]] = deque(maxlen=_LATEST)
         self._every, self._patience, self._total = every, patience, total
         self.best, self.best_step, self._last = -1.0, 0, ""
 
@@ -108,7 +114,7 @@ class Watch(TrainerCallback):
         if "train_runtime" not in numbers:
             self._stage.append_metrics({"step": state.global_step, **numbers})
             name = "reward" if "reward" in numbers else "loss"
-            self._last = f"{name} {numbers[name]:.3f}" if name in numbers else self._last
+            self._last = f"{name} {numbers[name]:.3f}{self._price(numbers)}" if name in numbers else self._last
             self._tell(state.global_step)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
@@ -117,17 +123,30 @@ class Watch(TrainerCallback):
         if step % self._every and step < self._total:
             return
         if self._held_in is not None:
-            self._stage.append_metrics({"step": step, "held_in_accuracy": self._held_in.accuracy(self._policy)})
+            self._measured(step, "held_in_accuracy", self._held_in.accuracy(self._policy))
         if self._dev is None:
             return
         accuracy = self._dev.accuracy(self._policy)
-        self._stage.append_metrics({"step": step, "dev_accuracy": accuracy})
+        self._measured(step, "dev_accuracy", accuracy)
         if accuracy > self.best:
             self.best, self.best_step = accuracy, step
             save_model(self._policy.model, self._policy.tokenizer, self._style, self._stage.path / "checkpoint")
         elif self._patience is not None and step - self.best_step >= self._patience * self._every:
             control.should_training_stop = True
         self._tell(step)
+
+    def _measured(self, step: int, name: str, accuracy: float) -> None:
+        self._stage.append_metrics({"step": step, name: accuracy})
+        if self._tell_others is not None:
+            self._tell_others({name: accuracy})
+
+    def _price(self, numbers: Mapping[str, float]) -> str:
+        """What an informative group cost in the latest steps, in words; empty where no groups are sampled."""
+        if "sampled/completions" not in numbers:
+            return ""
+        self._sampled.append((numbers["sampled/completions"], numbers["sampled/informative_groups"]))
+        completions, groups = (sum(column) for column in zip(*self._sampled, strict=True))
+        return f", {completions / groups:.0f} completions an informative group" if groups else ", no informative group"
 
     def _tell(self, step: int) -> None:
         dev = f", dev {self.best:.1%} best" if self.best >= 0 else ""

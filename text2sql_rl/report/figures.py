@@ -30,6 +30,7 @@ _STAGE_STEP = "step of the stage"
 _ENTROPY = "Entropy of the policy, in nats a token"
 KL_TITLE = "KL from where GRPO started, in nats a token"
 _KINDS = "What the groups were, from below"
+_PRICE = "Candidates sampled for each group that has right and wrong ones"
 _PASS_RATES = "Questions by how many of their completions match"
 
 Curve = Sequence[Sequence[float]]
@@ -82,6 +83,7 @@ def figures(numbers: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> di
                share=True),
         _lines("Sampled candidates that a penalty or a gate hits", _largest(shares(hit)), share=True),
         (_KINDS, area_chart(_KINDS, shares(kinds), "GRPO step")),
+        _lines(_PRICE, [Line(name, one.get("price", [])) for name, one in curves]),
         _lines("Why sampled candidates failed", _causes(steps), share=True),
         _lines("Tokens of a candidate", [*over_steps("mean_tokens"), *_longest(grpo)]),
         _lines(_ENTROPY, over_steps("entropy")),

@@ -44,6 +44,8 @@ def tables(numbers: Mapping[str, Any]) -> Group:
             parts += [_comparisons(heldout), Text("")]
     if any(numbers["difficulty"][when] for when in ("before_warmup", "after_warmup")):
         parts += [_pass_rates(numbers["difficulty"]), Text("")]
+    if (grpo := numbers["grpo"]) and grpo.get("completions_per_informative_group"):
+        parts += [_price(grpo), Text("")]
     parts.append(_costs(numbers))
     return Group(*parts)
 
@@ -89,6 +91,14 @@ def _pass_rates(difficulty: Mapping[str, Any]) -> Table:
             shares = [percent(part[key] / max(1, part["questions"]), 0) for key in ("kept", "too_easy", "too_hard")]
             rates = [percent(part.get(key)) for key in ("mean_pass_rate", "pass_at_k")]
             table.add_row(when.replace("_warmup", " the warm-up"), f"{part['questions']:,}", *shares, *rates)
+    return table
+
+
+def _price(grpo: Mapping[str, Any]) -> Table:
+    """What dynamic sampling is there to lower, or to pay."""
+    table = _table("", ("candidates for each group of right and wrong ones", "first tenth", "last tenth", "all steps"))
+    found = (grpo["start"].get("price"), grpo["end"].get("price"), grpo["completions_per_informative_group"])
+    table.add_row("GRPO", *("none" if price is None else f"{price:.1f}" for price in found))
     return table
 
 

@@ -56,8 +56,9 @@ def grpo_numbers(run: RunFolder) -> dict[str, Any] | None:
             runs that did not count it.
         reward, dev_accuracy, accuracy, mean_tokens, longest, cut, entropy, kl, kl_k3: [step, value] curves; empty where
             not measured.
-        start, end: means over the first and last tenth of the steps: reward, accuracy, kinds, causes.
+        start, end: means over the first and last tenth of the steps: reward, accuracy, kinds, causes; and the price.
         kinds: group kind -> curve of its share of the step's groups.
+        price: curve of the completions sampled for each informative group.
         reward_share: the judge's share of a step's wall time: median, its 10 % and 90 % points, steps; whole = over
             all steps together.
     """
@@ -84,6 +85,7 @@ def grpo_numbers(run: RunFolder) -> dict[str, Any] | None:
         "kl": curve(steps, "kl"),
         "kl_k3": curve(steps, "kl_k3"),
         "kinds": {kind: curve([{**row, kind: _kinds(row).get(kind)} for row in steps], kind) for kind in _all(steps)},
+        "price": prices(steps),
         "start": _means(steps[:cut]),
         "end": _means(steps[-cut:]),
         "reward_share": _reward_share(steps),
@@ -99,6 +101,27 @@ def curve(rows: Iterable[Row], key: str, most: int = _MOST_POINTS) -> Curve:
     edges = [round(number * len(points) / most) for number in range(most + 1)]
     windows = [points[start:end] for start, end in pairwise(edges)]
     return [[window[-1][0], sum(value for _, value in window) / len(window)] for window in windows]
+
+
+def prices(steps: Sequence[Row], most: int = 40) -> Curve:
+    """[step, completions sampled for each informative group] over at most `most` windows of equal numbers of steps.
+
+    A window without an informative group goes on into the next one, so that its completions are not lost.
+    """
+    size, points = -(-len(steps) // most), []
+    window: list[Row] = []
+    for row in steps:
+        window.append(row)
+        if len(window) >= size and (price := _price(window)) is not None:
+            points.append([float(row.get("step", 0)), price])
+            window = []
+    return points
+
+
+def _price(rows: Iterable[Row]) -> float | None:
+    known = [row for row in rows if isinstance(row.get("sampled/completions"), int | float)]
+    groups = sum(row.get("sampled/informative_groups") or 0.0 for row in known)
+    return sum(row["sampled/completions"] for row in known) / groups if groups else None
 
 
 def reward_shares(rows: Sequence[Row]) -> list[float]:
@@ -132,7 +155,7 @@ def _reward_share(steps: Sequence[Row]) -> dict[str, Any] | None:
 
 
 def _pass_rates(run: RunFolder, name: str) -> dict[str, Any] | None:
-    stage = run.stage(name)
+    stage = run.source(name)
     if not stage.is_done():
         return None
     result = stage.result()
@@ -176,6 +199,7 @@ def _means(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "reward": _mean(row.get("reward") for row in rows),
         "accuracy": _mean(row.get("accuracy") for row in rows),
+        "price": _price(rows),
         "kinds": {kind: _mean(_kinds(row).get(kind, 0.0) for row in rows) for kind in _all(rows)},
         "causes": {key.removeprefix("causes/"): _mean(row.get(key) for row in rows) for key in causes},
     }
