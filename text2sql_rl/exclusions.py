@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import yaml
 
+from text2sql_rl.config import UniqueKeys
 from text2sql_rl.errors import DataError
 
 NAME = "exclude.yaml"
@@ -79,7 +80,7 @@ def excluded(data: Path) -> frozenset[tuple[str, str]]:
 
 def _wanted(path: Path) -> _Wanted:
     try:
-        wanted = yaml.safe_load(path.read_text(encoding="utf-8"))
+        wanted = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except (OSError, yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:
         raise DataError(f"is not YAML ({' '.join(str(error).split())})", file=path) from error
     if not isinstance(wanted, dict) or not isinstance(wanted.get("file"), str):

@@ -181,6 +181,7 @@ def test_the_command_and_what_it_excludes(tmp_path: Path, monkeypatch: pytest.Mo
     ("text", "problem"),
     [
         ("file: [", "is not YAML"),
+        ("file: flags.jsonl\nflags: [empty]\nflags: []", "exclude.yaml: .*the key 'flags' is there twice"),
         ("flags: [empty]", "must name the file of flags"),
         ("file: flags.jsonl\nflag: [empty]", "unknown key 'flag'"),
         ("file: flags.jsonl\nflags: [ties]", "must be a list of flags"),

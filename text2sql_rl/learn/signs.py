@@ -140,8 +140,8 @@ def tell(steps: Sequence[Step], dev: Sequence[float]) -> Iterator[str]:
     still = sum(one.still for one in last) / sum(one.groups for one in last)
     if still > _STILL_SHARE:
         yield (
-            f"{still:.0%} of the groups have equal rewards and move nothing. Measure the difficulty again, narrow its "
-            "band, or sample more candidates a question."
+            f"{still:.0%} of the groups of the last {size} steps have equal rewards and move nothing. Measure the "
+            "difficulty again, narrow its band, or sample more candidates a question."
         )
 
 

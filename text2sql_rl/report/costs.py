@@ -12,7 +12,7 @@ from text2sql_rl.runs.files import read_json
 
 TREATMENT = ("difficulty", "warmup", "difficulty_warm", "grpo")
 ORDER = (
-    "base", "sft", *TREATMENT, "control", "evaluate_base", "evaluate_sft", "evaluate_warmup", "evaluate_grpo",
+    "golds", "base", "sft", *TREATMENT, "control", "evaluate_base", "evaluate_sft", "evaluate_warmup", "evaluate_grpo",
     "evaluate_control",
 )  # fmt: skip
 
