@@ -43,8 +43,8 @@ class Job:
     kill_after: int = 0
 
 
-def run(job: Job) -> None:
-    """Train; ends the process where the job says so."""
+def run(job: Job, judge: Any = None) -> None:
+    """Train, with a scripted judge if no other is given; ends the process where the job says so."""
     os.environ.update(TEXT2SQL_ROOT=job.root, TEXT2SQL_MIN_FREE_GB="0")
     torch.set_num_threads(1)
     settings, content, folder = tiny.grpo_settings(**job.settings), open_content(), Path(job.folder)
@@ -62,7 +62,7 @@ def run(job: Job) -> None:
         by_id = {question.id: (question, database) for question, database in tiny.items(content, "rl")}
         reserve = Reserve(dict.fromkeys(by_id, (1, 4)), generations=settings.generations, half_life=2, seed=3)
         dynamic = Dynamic(reserve, lambda name, visit: Task(*by_id[name], style.prompt(*by_id[name], visit=visit)), 3)
-    judge: Any = tiny.ScriptedJudge()
+    judge = judge or tiny.ScriptedJudge()
     with _killed_after(job.kill_after):
         result = train(
             policy, style, tiny.tasks(content, job.tasks or tasks_needed(settings)), settings, tiny.LIMITS, judge,
