@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_read_is_rejected_and_the_rest_imported(tmp_path: 
         "good.json": "[]",
         "empty.csv": "",
         "bad.parquet": b"PAR1 not really",
-        "bad.jsonl": '{"a": 1}\n{"a": \n',
+        "bad.jsonl": '{"a": 1}\n{"a": \n{\n',
         "bad.json": "[1,",
         "mess.csv": "a,b\n1\n2\n3\n4,5\n",
         "readme.txt": "hello",
@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_read_is_rejected_and_the_rest_imported(tmp_path: 
     assert [table.name for table in made.schema] == ["good"]
     assert [reject.place for reject in made.rejects] == [
         "bad.json",
-        "bad.jsonl:2",
+        "bad.jsonl",
         "bad.parquet",
         "empty.csv",
         "good.json",
@@ -112,7 +112,7 @@ def test_parquet_json_and_zipped_files(tmp_path: Path) -> None:
     assert types == {
         "log": ["BIGINT", "VARCHAR[]", "DATE"],
         "p": ["BIGINT", "DECIMAL(4,1)"],
-        "tabs": ["VARCHAR", "BIGINT"],
+        "tabs": ["DOUBLE", "BIGINT"],
         "zipped": ["BIGINT"],
     }
 
@@ -155,9 +155,41 @@ def test_names_and_encodings_of_a_csv(tmp_path: Path) -> None:
     assert cells(made.path, "SELECT b FROM utf16") == [("é",)]
     assert len(names["wide"]) == 300
     for note in (
-        "latin: not UTF-8 text; read as LATIN-1",
+        "latin: not UTF-8 text; lines that are not are read as Windows-1252",
         "bare: numbers among the column names; the first line must hold the names",
         "no_rows: holds no row",
+    ):
+        assert note in made.notes
+
+
+def test_dirt_of_other_programs_is_read_or_named(tmp_path: Path) -> None:
+    """Decimal commas, lines that end in CR, two encodings in one file, lines that are no JSON, values of many types."""
+    files: dict[str, str | bytes] = {
+        "prices.csv": "id;price;big\n1;1,50;1,500\n2;-2,25;2,000\n3;;\n",
+        "lists.csv": 'id,members\n1,"1,5"\n2,"2,7"\n',
+        "mac.csv": b"a,b\r1,x\r2,y\r",
+        "twofold.csv": "n,t\n1,café\n".encode() + b"2,caf\xe9 \x80\n",
+        "cut.csv.gz": gzip.compress(b"a,b\n1,2\n")[:-9],
+        "quotes.csv": b'a,b\n1,\xe9\n2,"x"y\n3,z\n4,z\n',
+        "log.jsonl": '{"id": 1, "v": 1, "n": null, "p": {"x": [1]}}\n{"id": \n{"id": 2, "v": "two", "n": null}\n\n',
+    }
+    made = convert_files(folder(tmp_path / "d", files), tmp_path / "out")
+    types = {table.name: [column.type for column in table.columns] for table in made.schema}
+    assert types["prices"] == ["BIGINT", "DOUBLE", "VARCHAR"]
+    assert cells(made.path, "SELECT price FROM prices") == [(1.5,), (-2.25,), (None,)]
+    assert types["lists"] == ["BIGINT", "VARCHAR"]
+    assert cells(made.path, "SELECT * FROM mac") == [(1, "x"), (2, "y")]
+    assert cells(made.path, "SELECT t FROM twofold") == [("café",), ("café €",)]
+    assert cells(made.path, "SELECT * FROM quotes") == [(1, "é"), (3, "z"), (4, "z")]
+    assert types["log"] == ["BIGINT", "VARCHAR", "VARCHAR", "STRUCT(x BIGINT[])"]
+    assert cells(made.path, "SELECT v FROM log") == [("1",), ("two",)]
+    assert [reject.place for reject in made.rejects] == ["cut.csv.gz", "log.jsonl:2", "quotes.csv:3"]
+    for note in (
+        "prices.price: numbers with a decimal comma",
+        "prices.big: a comma of decimals or of thousands (1,500); kept as text",
+        "mac: its lines end in a carriage return",
+        "log.v: values of several types; kept as text",
+        "log.p: nested values (STRUCT(x BIGINT[])); kept as they are",
     ):
         assert note in made.notes
 

@@ -34,6 +34,10 @@ from text2sql_rl.cli import (
 )
 from text2sql_rl.errors import Text2SqlError
 
+# What DuckDB raises in place of the exit or KeyboardInterrupt that a signal raised while it worked.
+_DUCKDB_INTERRUPTED = "Query interrupted"
+_ended: list[int] = []
+
 app = typer.Typer(
     name="text2sql-rl",
     help="Train language models to answer questions in SQL, with rewards that are verified by running it.",
@@ -70,9 +74,16 @@ def main() -> None:
         # An engine's message may have lines; an error of ours is one.
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         sys.exit(2)
+    except RuntimeError as error:
+        if str(error) != _DUCKDB_INTERRUPTED:
+            raise
+        number = signal.SIGTERM if _ended else signal.SIGINT
+        sys.stderr.write("Aborted.\n")
+        sys.exit(128 + number)
 
 
 def _end(number: int, frame: object) -> None:
+    _ended.append(number)
     sys.exit(128 + number)
 
 

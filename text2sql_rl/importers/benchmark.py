@@ -31,6 +31,7 @@ _FILES: dict[Split, tuple[tuple[str, ...], ...]] = {
 }
 # What BIRD's columns of descriptions are called, by what they are called here.
 _SAID = {"name": "column_name", "description": "column_description", "values": "value_description"}
+_SEPARATORS = ",;\t"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 Descriptions = dict[str, dict[str, dict[str, str]]]
 
@@ -144,7 +145,9 @@ def _described(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """What a file of BIRD's database_description says of each column, up to a line that is no CSV."""
     data = path.read_bytes()
     text = data.decode("utf-16", "replace") if data[:2] in _UTF16 else decoded(data.removeprefix(b"\xef\xbb\xbf"))
-    reader = csv.reader(io.StringIO(text.replace("\0", ""), newline=""))
+    first = text.split("\n", 1)[0]
+    separator = max(_SEPARATORS, key=first.count)
+    reader = csv.reader(io.StringIO(text.replace("\0", ""), newline=""), delimiter=separator)
     header: list[str] = []
     while True:
         try:
@@ -154,7 +157,7 @@ def _described(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         if row is None:
             return
         if not header:
-            header = [name.strip().lower() for name in row]
+            header = [name.strip("\ufeff ").lower() for name in row]
             continue
         values = dict(zip(header, (" ".join(cell.split()) for cell in row), strict=False))
         texts = {key: values[name] for key, name in _SAID.items() if values.get(name)}

@@ -1,20 +1,26 @@
 """The cells of a CSV file as texts, whatever is wrong with some of its lines.
 
 In: a CSV file with the column names in its first line. Out: a staged table of texts, and a reject with the line's
-number for every line that does not fit. DuckDB reads the file; where quotes are wrong, which may swallow the lines
-after them, we read it line by line and leave out only those. Not here: types (text_types.py).
+number for every line that does not fit. A file that is not UTF-8 is read as UTF-16 where it has the mark, else line by
+line as Windows-1252 where a line is not UTF-8. DuckDB reads the file; where quotes are wrong, which may swallow the
+lines after them, we read it line by line and leave out only those. Not here: types (text_types.py).
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
+import tempfile
+import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -22,6 +28,7 @@ import pyarrow as pa
 from text2sql_rl.databases import quoted
 from text2sql_rl.errors import DataError
 from text2sql_rl.importers.names import Names
+from text2sql_rl.importers.sqlite_source import decoded
 from text2sql_rl.seals import Reject
 
 _SEPARATORS = ",;\t|"
@@ -29,7 +36,8 @@ _SEPARATORS = ",;\t|"
 _MOST_BROKEN_SHARE = 0.5
 # A quoted cell of more lines is taken for a quote that nobody closed.
 _MOST_CELL_LINES = 200
-_HEADER_BYTES, _BATCH_ROWS = 1 << 20, 5_000
+_HEADER_BYTES, _BATCH_ROWS, _CHUNK_BYTES = 1 << 20, 5_000, 1 << 20
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,6 @@ class _Broken:
 
     line: int
     reason: str
-    wrong_encoding: bool = False
     wrong_quote: bool = False
 
 
@@ -46,13 +53,18 @@ class _Broken:
 class _Format:
     separator: str
     columns: tuple[str, ...]
-    encoding: str
 
 
-def load_csv(
-    target: duckdb.DuckDBPyConnection, path: Path, table: str, raw: str, notes: list[str]
-) -> tuple[tuple[str, ...], list[Reject]]:
-    """Writes the file's cells to the table `raw`; its columns, and the lines that were left out.
+class Cells(NamedTuple):
+    """What was read of a file: its columns, what separates them, and the lines that were left out."""
+
+    columns: tuple[str, ...]
+    separator: str
+    rejects: list[Reject]
+
+
+def load_csv(target: duckdb.DuckDBPyConnection, path: Path, table: str, raw: str, notes: list[str]) -> Cells:
+    """Writes the file's cells to the table `raw`.
 
     Args:
         target: a connection to the staging area.
@@ -65,42 +77,92 @@ def load_csv(
         DataError: the file is empty, or most of its lines are broken.
         duckdb.Error: the file cannot be read at all.
     """
-    found = _format(path, table, notes)
-    broken = _read(target, path, found, raw)
-    if found.encoding == "utf-8" and any(one.wrong_encoding for one in broken):
-        found = _Format(found.separator, found.columns, "latin-1")
-        broken = _read(target, path, found, raw)
-    if any(one.wrong_quote for one in broken):
-        broken = _read_by_line(target, path, found, raw)
-    if found.encoding != "utf-8":
-        notes.append(f"{table}: not UTF-8 text; read as {found.encoding.upper()}")
+    with _as_utf8(path, table, notes) as readable:
+        found = _format(readable, table, notes)
+        broken = _read(target, readable, found, raw)
+        if any(one.wrong_quote for one in broken):
+            broken = _read_by_line(target, readable, found, raw)
     (rows,) = target.execute(f"SELECT count(*) FROM {quoted(raw)}").fetchone() or (0,)
     if len(broken) > _MOST_BROKEN_SHARE * (rows + len(broken)):
         first = broken[0]
         share = f"{len(broken)} of {rows + len(broken)} lines are broken"
         raise DataError(f"{share}, the first is line {first.line}: {first.reason}")
-    return found.columns, [Reject(f"{path.name}:{one.line}", one.reason) for one in broken]
+    return Cells(found.columns, found.separator, [Reject(f"{path.name}:{one.line}", one.reason) for one in broken])
+
+
+@contextmanager
+def _as_utf8(path: Path, table: str, notes: list[str]) -> Iterator[Path]:
+    """The file, or a copy of it in UTF-8 with line feeds where it is not that; its lines keep their numbers."""
+    encoding = _encoding(path)
+    if encoding == "utf-8":
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name.removesuffix(".gz")
+        with _opened(path) as source, copy.open("w", encoding="utf-8", newline="") as file:
+            if encoding == "cr":
+                file.writelines(_chunks(source, "utf-8-sig"))
+            elif encoding == "utf-16":
+                file.writelines(_chunks(source, "utf-16"))
+            else:
+                file.writelines(decoded(line) for line in source)
+        words = {
+            "utf-16": "read as UTF-16", "cr": "its lines end in a carriage return",
+            "": "not UTF-8 text; lines that are not are read as Windows-1252",
+        }  # fmt: skip
+        notes.append(f"{table}: {words[encoding]}")
+        yield copy
+
+
+def _encoding(path: Path) -> str:
+    """utf-8, utf-16, cr (UTF-8 whose lines end in a carriage return alone), or empty for anything else."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    returns = feeds = 0
+    with _opened(path) as file:
+        try:
+            part = file.read(_CHUNK_BYTES)
+            if part[:2] in _UTF16:
+                return "utf-16"
+            while part:
+                decoder.decode(part)
+                returns, feeds = returns + part.count(b"\r"), feeds + part.count(b"\n")
+                part = file.read(_CHUNK_BYTES)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return ""
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DataError(f"is no whole gzip file: {error}") from error
+    return "cr" if returns and not feeds else "utf-8"
+
+
+def _opened(path: Path) -> io.BufferedIOBase:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+
+
+def _chunks(source: io.BufferedIOBase, encoding: str) -> Iterator[str]:
+    """The text with line feeds for every kind of line end; what is no text becomes a replacement character."""
+    with io.TextIOWrapper(source, encoding=encoding, errors="replace") as text:
+        while chunk := text.read(_CHUNK_BYTES):
+            yield chunk
 
 
 def _format(path: Path, table: str, notes: list[str]) -> _Format:
-    """The separator, the column names and the encoding, as far as the first line tells."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        start = file.read(_HEADER_BYTES)
-    encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
-    try:
-        text = start.decode("utf-16" if encoding == "utf-16" else "utf-8-sig")
-    except UnicodeDecodeError:
-        text = start.decode("latin-1")
-    first = text.lstrip("\r\n").split("\n", 1)[0]
+    """The separator and the column names, as far as the first line tells."""
+    with _opened(path) as file:
+        text = file.read(_HEADER_BYTES).decode("utf-8-sig", "replace")
+    first = text.lstrip("\r\n").split("\n", 1)[0].rstrip("\r")
     bare = "".join(first.split('"')[::2])
     is_tab = path.name.removesuffix(".gz").endswith(".tsv")
     separator = "\t" if is_tab else max(_SEPARATORS, key=bare.count)
-    header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
+    try:
+        header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
+    except csv.Error as error:
+        raise DataError(f"its first line, which must name the columns, cannot be read: {error}") from error
     if not any(header):
         raise DataError("is empty; the first line must name the columns")
     if any(name.replace(".", "", 1).isdigit() for name in header):
         notes.append(f"{table}: numbers among the column names; the first line must hold the names")
-    return _Format(separator, renamed(table, header, notes), encoding)
+    return _Format(separator, renamed(table, header, notes))
 
 
 def renamed(table: str, columns: list[str], notes: list[str]) -> tuple[str, ...]:
@@ -123,20 +185,19 @@ def _read(target: duckdb.DuckDBPyConnection, path: Path, how: _Format, raw: str)
         target.execute(
             f"CREATE OR REPLACE TABLE {quoted(raw)} AS SELECT * FROM read_csv({pattern_of(path)}, "
             f"delim = {_text(how.separator)}, quote = '\"', escape = '\"', header = true, columns = {{{shown}}}, "
-            f"auto_detect = false, allow_quoted_nulls = false, encoding = '{how.encoding}', max_line_size = 16777216, "
+            "auto_detect = false, allow_quoted_nulls = false, encoding = 'utf-8', max_line_size = 16777216, "
             "store_rejects = true, rejects_limit = 0)"
         )
     except duckdb.InvalidInputException as error:
         return [_Broken(1, str(error).split("\n")[0], wrong_quote=True)]
     rows = target.execute(
-        "SELECT line, any_value(line_byte_position), min(error_message), "
-        "bool_or(error_type = 'INVALID ENCODING'), bool_or(error_type = 'UNQUOTED VALUE') "
+        "SELECT line, any_value(line_byte_position), min(error_message), bool_or(error_type = 'UNQUOTED VALUE') "
         "FROM reject_errors GROUP BY line ORDER BY line"
     ).fetchall()
     # DuckDB counts records; where quoted cells have line breaks, its numbers are not the editor's.
-    plain = path.suffix != ".gz" and how.encoding == "utf-8"
+    plain = path.suffix != ".gz"
     numbers = _lines_at(path, [row[1] - 1 for row in rows]) if plain else [row[0] for row in rows]
-    return [_Broken(number, row[2], row[3], row[4]) for number, row in zip(numbers, rows, strict=True)]
+    return [_Broken(number, row[2], row[3]) for number, row in zip(numbers, rows, strict=True)]
 
 
 def _lines_at(path: Path, positions: list[int]) -> list[int]:
@@ -160,8 +221,8 @@ def _read_by_line(target: duckdb.DuckDBPyConnection, path: Path, how: _Format, r
     target.execute(f"CREATE OR REPLACE TABLE {quoted(raw)} ({columns})")
     schema = pa.schema([(str(at), pa.string()) for at in range(len(how.columns))])
     broken: list[_Broken] = []
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as binary:
-        text = io.TextIOWrapper(binary, encoding=how.encoding.replace("utf-8", "utf-8-sig"), newline="")
+    with _opened(path) as binary:
+        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
         records = _records(text, how, broken)
         next(records, None)  # the header
         while rows := list(islice(records, _BATCH_ROWS)):

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
-from collections.abc import Callable
-from contextlib import closing
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import duckdb
@@ -27,7 +30,7 @@ from text2sql_rl.importers.text_types import typed
 from text2sql_rl.records import Column, Table
 from text2sql_rl.seals import Reject, Seal, file_sha256
 
-_VERSION = 1
+_VERSION = 2
 _READERS = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -37,6 +40,7 @@ _READERS = {
     ".ndjson": "read_json_auto",
 }
 _RAW = "__raw"
+_NESTED = re.compile(r"STRUCT\(|MAP\(|UNION\(|\]$")
 _WRONG = (duckdb.ProgrammingError, duckdb.DataError, duckdb.IntegrityError, duckdb.NotSupportedError, DataError)
 # A file that is damaged surfaces as the same kind of error as a disk that is full.
 _UNREADABLE = (*_WRONG, duckdb.IOException)
@@ -129,25 +133,75 @@ def _load(
 ) -> tuple[Column, ...]:
     kind = _kind(path)
     if kind == "csv":
-        names, left_out = load_csv(target, path, table, _RAW, notes)
-        rejects += left_out
-        return typed(target, _RAW, table, names, notes)
+        cells = load_csv(target, path, table, _RAW, notes)
+        rejects += cells.rejects
+        return typed(target, _RAW, table, cells.columns, notes, decimal_commas=cells.separator != ",")
     if kind == "read_json_auto":
         _refuse_cut(path)
+        if not path.name.removesuffix(".gz").lower().endswith(".json"):
+            with _whole_lines(path, rejects) as readable:
+                return _read_whole(target, kind, readable, table, notes)
+    return _read_whole(target, kind, path, table, notes)
+
+
+def _read_whole(
+    target: duckdb.DuckDBPyConnection, kind: str, path: Path, table: str, notes: list[str]
+) -> tuple[Column, ...]:
+    """A file that DuckDB reads by itself; what has no type of its own there becomes text."""
     options = ", sample_size = -1, maximum_object_size = 67108864" if kind == "read_json_auto" else ""
     source = f"{kind}({pattern_of(path)}{options})"
     described = target.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
     columns = renamed(table, [column for column, *_ in described], notes)
+    shown, found = [], []
+    for column, (_, type_name, *_) in zip(columns, described, strict=True):
+        name, called = quoted(column), type_name
+        if type_name == "JSON":
+            notes.append(f"{table}.{column}: values of several types; kept as text")
+            name, called = f"{name} ->> '$' AS {name}", "VARCHAR"
+        elif type_name.strip('"') == "NULL":
+            name, called = f"CAST({name} AS VARCHAR) AS {name}", "VARCHAR"
+        elif _NESTED.search(type_name):
+            notes.append(f"{table}.{column}: nested values ({type_name[:60]}); kept as they are")
+        shown.append(name)
+        found.append(Column(name=column, type=called))
     inner = ", ".join(quoted(column) for column in columns)
-    target.execute(f"CREATE TABLE {quoted(table)} AS SELECT * FROM {source} AS t({inner})")
-    return tuple(Column(name=column, type=facts[1]) for column, facts in zip(columns, described, strict=True))
+    target.execute(
+        f"CREATE TABLE {quoted(table)} AS SELECT {', '.join(shown)} FROM (SELECT * FROM {source} AS t({inner}))"
+    )
+    return tuple(found)
+
+
+@contextmanager
+def _whole_lines(path: Path, rejects: list[Reject]) -> Iterator[Path]:
+    """The file of JSON lines, or a copy without the lines that are no JSON; each of those is a reject.
+
+    Raises:
+        DataError: more than half of the lines are none.
+    """
+    broken: dict[int, str] = {}
+    number = 0
+    with _opened(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                json.loads(line) if line.strip() else None
+            except ValueError as error:
+                broken[number] = f"is no JSON: {error}"
+    if not broken:
+        yield path
+        return
+    if len(broken) > number / 2:
+        first, reason = next(iter(broken.items()))
+        raise DataError(f"{len(broken)} of {number} lines are broken, the first is line {first}: {reason}")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name.removesuffix(".gz")
+        with _opened(path) as file, copy.open("wb") as clean:
+            clean.writelines(line for at, line in enumerate(file, 1) if at not in broken)
+        rejects += [Reject(f"{path.name}:{at}", reason) for at, reason in broken.items()]
+        yield copy
 
 
 def _fault(path: Path, error: Exception) -> Reject:
-    line = ""
-    if _kind(path) == "read_json_auto" and not path.name.endswith(".json"):
-        line = _broken_json_line(path)
-    return Reject(f"{path.name}{line}", " ".join(str(error).strip().split("\n")[0].split()))
+    return Reject(path.name, " ".join(str(error).strip().split("\n")[0].split()))
 
 
 def _refuse_cut(path: Path) -> None:
@@ -161,14 +215,8 @@ def _refuse_cut(path: Path) -> None:
             raise DataError("is cut off: a list that is not closed")
 
 
-def _broken_json_line(path: Path) -> str:
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                json.loads(line) if line.strip() else None
-            except ValueError:
-                return f":{number}"
-    return ""
+def _opened(path: Path) -> io.BufferedIOBase:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
 def _kind(path: Path) -> str:

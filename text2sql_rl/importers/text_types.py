@@ -3,12 +3,14 @@
 In: a staged table of VARCHAR columns. Out: the same table with the narrowest type that loses nothing, a column: BIGINT,
 HUGEINT, DOUBLE, BOOLEAN, DATE, TIMESTAMP or VARCHAR. Every cell is looked at, not a sample. Cells that say there is no
 value ('', NULL, N/A, NaN) become NULL where all others fit a type other than text. What starts with a zero, or is a
-number longer than 38 digits, stays text: it is a code. Not here: reading files.
+number longer than 38 digits, stays text: it is a code. Numbers with a decimal comma become DOUBLE where no comma
+separates the cells and one number shows that it is none of thousands (1,5 and not 1,500). Not here: reading files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import duckdb
 
@@ -18,6 +20,7 @@ from text2sql_rl.records import Column
 _COLUMNS_AT_ONCE = 50
 _VOID = "('', 'null', 'n/a', 'nan', '\\n')"
 _WHOLE = r"[+-]?(0|[1-9]\d*)"
+_COMMA = r"[+-]?\d+(,\d+)?"
 _DAY = r"\d{4}-\d{2}-\d{2}"
 # The narrowest first: what a cell must look like beside being castable.
 _LOOKS = {
@@ -31,7 +34,13 @@ _LOOKS = {
 
 
 def typed(
-    connection: duckdb.DuckDBPyConnection, raw: str, table: str, columns: Sequence[str], notes: list[str]
+    connection: duckdb.DuckDBPyConnection,
+    raw: str,
+    table: str,
+    columns: Sequence[str],
+    notes: list[str],
+    *,
+    decimal_commas: bool,
 ) -> tuple[Column, ...]:
     """Replaces the table `raw` by `table`, with the same rows in the same order and typed columns.
 
@@ -41,19 +50,47 @@ def typed(
         table: the name of the new table.
         columns: its columns in order.
         notes: what became NULL is added here.
+        decimal_commas: whether 1,5 may be a number; not where commas separate the cells.
     """
     found: list[Column] = []
     for start in range(0, len(columns), _COLUMNS_AT_ONCE):
         found += _types(connection, raw, table, columns[start : start + _COLUMNS_AT_ONCE], notes)
-    shown = ", ".join(
-        f"{quoted(c.name)}"
-        if c.type == "VARCHAR"
-        else f"TRY_CAST(trim({quoted(c.name)}) AS {c.type}) AS {quoted(c.name)}"
-        for c in found
-    )
+    texts = [column for column in found if column.type == "VARCHAR" and decimal_commas]
+    commas = {column.name for column in texts if _has_decimal_commas(connection, raw, table, column, notes)}
+    found = [replace(c, type="DOUBLE") if c.name in commas else c for c in found]
+    shown = ", ".join(_read_as(column, column.name in commas) for column in found)
     connection.execute(f"CREATE TABLE {quoted(table)} AS SELECT {shown} FROM {quoted(raw)}")
     connection.execute(f"DROP TABLE {quoted(raw)}")
     return tuple(found)
+
+
+def _read_as(column: Column, comma: bool) -> str:
+    name = quoted(column.name)
+    if column.type == "VARCHAR":
+        return name
+    text = f"replace(trim({name}), ',', '.')" if comma else f"trim({name})"
+    return f"TRY_CAST({text} AS {column.type}) AS {name}"
+
+
+def _has_decimal_commas(
+    connection: duckdb.DuckDBPyConnection, raw: str, table: str, column: Column, notes: list[str]
+) -> bool:
+    """Whether all texts of a column are numbers with a decimal comma; where thousands are as likely, a note says so."""
+    name = f"trim({quoted(column.name)})"
+    real = f"lower({name}) NOT IN {_VOID}"
+    row = connection.execute(
+        f"SELECT count(*) FILTER ({real}), count(*) FILTER ({real} AND regexp_full_match({name}, '{_COMMA}')), "
+        f"count(*) FILTER (contains({name}, ',')), "
+        f"count(*) FILTER (regexp_full_match({name}, '.*,(\\d{{1,2}}|\\d{{4,}})')) FROM {quoted(raw)}"
+    ).fetchone()
+    known, numbers, commas, plain = row or (0, 0, 0, 0)
+    if not commas or numbers < known:
+        return False
+    if not plain:
+        notes.append(f"{table}.{column.name}: a comma of decimals or of thousands (1,500); kept as text")
+        return False
+    notes.append(f"{table}.{column.name}: numbers with a decimal comma")
+    return True
 
 
 def _types(
