@@ -195,7 +195,7 @@ def test_a_run_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path, con
         RunFolder(tmp_path / "runs" / "one").create_or_open(CONFIG)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99}', '{"format": 1}'])
 def test_a_damaged_run_json_is_refused(run: RunFolder, text: str) -> None:
     (run.path / "run.json").write_text(text)
     with pytest.raises(RunError, match=r"run\.json"):

@@ -41,7 +41,10 @@ def _folder(folder: Path) -> RunFolder:
     run = RunFolder(folder / "demo", min_free_gb=0.0)
     grpo = {**CONTENT["grpo"], "advantage": {"scale": "population", "floor": 0.25}}
     config = {**CONTENT, "name": "demo", "parent": None, "grpo": grpo}
-    write_json(run.path / "run.json", {"format": 1, "config": config})
+    write_json(
+        run.path / "run.json",
+        {"format": 1, "created": "", "config": config, "content": {}, "sessions": [{}], "stages": {}},
+    )
     return run
 
 

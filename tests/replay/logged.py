@@ -56,7 +56,9 @@ def make_log(folder: Path, rule_name: str = "bound-v1", **config: Any) -> Path:
     content = copy.deepcopy({**CONTENT, **config})
     content["judge"]["rule"] = rule_name
     run = folder / "tiny"
-    write_json(run / "run.json", {"format": 1, "config": content})
+    write_json(
+        run / "run.json", {"format": 1, "created": "", "config": content, "content": {}, "sessions": [{}], "stages": {}}
+    )
     rule = load_rule(rule_name)
     origins = {name: Origin(gold_sql=gold, role="rl") for name, gold in GOLDS.items()}
     trained = AdvantageRule(content["grpo"]["advantage"]["scale"], content["grpo"]["advantage"]["floor"])

@@ -29,6 +29,7 @@ _INHERITED = {
     ),
 }  # fmt: skip
 _FORMAT = 1
+_KEYS: Mapping[str, type] = {"created": str, "config": dict, "content": dict, "sessions": list, "stages": dict}
 _LOCK = "run.lock"
 _MIN_FREE_GB = 2.0
 # These say where a run lies and what it is for; no number depends on them.
@@ -86,12 +87,16 @@ class RunFolder:
         """The content of run.json.
 
         Raises:
-            RunError: this is no run folder, or one of a version this code does not know.
+            RunError: this is no run folder, its record is damaged, or of a version this code does not know.
         """
         record = read_json(self._file)
         if record.get("format") != _FORMAT:
             raise RunError(f"has format {record.get('format')!r}, not {_FORMAT}", file=self._file, field="format",
                            fix="Read it with the version of text2sql-rl that wrote it.")  # fmt: skip
+        for key, kind in _KEYS.items():
+            if not isinstance(record.get(key), kind) or not record[key] and kind is list:
+                raise RunError("is missing or damaged", file=self._file, field=key,
+                               fix="Restore it, or start the run over with --fresh.")  # fmt: skip
         return record
 
     def update(self, change: Callable[[dict[str, Any]], None]) -> None:
