@@ -61,3 +61,17 @@ def test_a_sandbox_that_lets_through_is_bad(monkeypatch: pytest.MonkeyPatch) -> 
     assert found["sandbox: answers"] is State.GOOD
     bad = {name for name, state in found.items() if state is State.BAD}
     assert bad == {f"sandbox: {name}" for name, _, wanted in doctor._PROBES if Outcome.ROWS not in wanted}
+
+
+def test_a_cache_that_cannot_be_written_is_bad(content: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TEXT2SQL_CACHE", str(tmp_path / "file"))
+    found = list(doctor.examine())
+    assert states(found)["cache"] is State.BAD
+    assert "name another cache folder" in found[-1].found
+
+
+def test_no_database_is_bad(content: Path) -> None:
+    for folder in (content / "databases").iterdir():
+        folder.rename(content / folder.name)
+    assert states(list(doctor.examine()))["content"] is State.BAD

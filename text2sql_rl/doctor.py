@@ -13,7 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from text2sql_rl.config import content_root
-from text2sql_rl.content import open_store
+from text2sql_rl.content import cache_folder, open_store
+from text2sql_rl.errors import Text2SqlError
 from text2sql_rl.records import Instance, Outcome
 from text2sql_rl.runs.files import free_bytes
 from text2sql_rl.runs.folder import read_min_free_gb
@@ -59,14 +60,23 @@ def examine() -> Iterator[Finding]:
 
     Raises:
         ConfigError: there are no content folders.
-        DataError: the first database cannot be built.
     """
     root = content_root()
     store = open_store(root)
-    yield Finding(name="content", found=f"{len(store.names())} databases in {root / 'databases'}")
+    names = store.names()
+    found = f"{len(names)} databases in {root / 'databases'}"
+    yield Finding(name="content", found=found, state=State.GOOD if names else State.BAD)
     yield from _packages()
     yield from _machine()
-    yield from _sandbox(store.get(store.names()[0]).instances[0])
+    if not names:
+        return
+    try:
+        instance = store.get(names[0]).instances[0]
+    except Text2SqlError as error:
+        yield Finding(name="cache", found=" ".join(str(error).split()), state=State.BAD)
+    else:
+        yield Finding(name="cache", found=str(cache_folder()))
+        yield from _sandbox(instance)
 
 
 def _packages() -> Iterator[Finding]:
