@@ -20,6 +20,8 @@ CREATE TABLE visit (singer_id INTEGER, show_id TEXT, arrived TEXT, seconds INTEG
 INSERT INTO visit VALUES
  (1, 'a1', '2020-01-31 10:30:00', 90), (2, 'a1', '2020-02-29', 0), (3, 'a2', '2019-12-31 23:59:59', 3600),
  (1, 'a3', 'soon', NULL), (6, 'a5', NULL, 61);
+CREATE TABLE place (name TEXT COLLATE NOCASE, size, made INTEGER);
+INSERT INTO place VALUES ('Leeds', 3, 1), ('york', 'big', 2), ('York', NULL, 3), ('Bath', 2.5, 4);
 """
 
 

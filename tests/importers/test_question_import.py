@@ -20,7 +20,8 @@ from text2sql_rl.importers import proof, question_import
 from text2sql_rl.importers.benchmark import open_benchmark
 from text2sql_rl.importers.proof import prove
 from text2sql_rl.importers.question_file import read_questions
-from text2sql_rl.importers.question_import import QuestionSummary, Source, import_questions
+from text2sql_rl.importers.question_import import Source, import_questions
+from text2sql_rl.importers.question_output import QuestionSummary
 from text2sql_rl.prompts import make_style
 from text2sql_rl.questions import load_questions
 from text2sql_rl.records import Execution, Outcome, Split

@@ -42,8 +42,12 @@ def read_facts(path: Path, source: sqlite3.Connection | None = None) -> Schema:
             views[view].append(Column(name=column, type=kind))
         facts = {key: Fact(affinity) for key, affinity in declared.items()}
         for table in tables:
-            for name in _pure(source, table, facts) if source is not None else ():
-                facts[(table.name.lower(), name)] = Fact(Affinity.NUMBER, pure=True)
+            for name, pure in _numbers_among(source, table, facts) if source is not None else ():
+                facts[(table.name.lower(), name)] = Fact(Affinity.NUMBER, pure=pure)
+        for table in tables:
+            for name in _nocase(source, table) if source is not None else ():
+                key = (table.name.lower(), name.lower())
+                facts[key] = replace(facts.get(key, Fact(Affinity.TEXT)), nocase=True)
         for table in tables:
             for name in _clean(connection, table):
                 key = (table.name.lower(), name.lower())
@@ -76,12 +80,37 @@ def _clean(connection: duckdb.DuckDBPyConnection, table: Table) -> list[str]:
     return [name for name, clean in zip(texts, row, strict=True) if clean]
 
 
-def _pure(source: sqlite3.Connection, table: Table, facts: dict[tuple[str, str], Fact]) -> list[str]:
-    """The lower-cased text columns of number affinity that hold no number."""
+def _numbers_among(
+    source: sqlite3.Connection, table: Table, facts: dict[tuple[str, str], Fact]
+) -> list[tuple[str, bool]]:
+    """Lower-cased text columns that may hold numbers in the source, with whether they hold none after all.
+
+    Of number affinity all; of none (no declared type) those that hold numbers: they compare like those of number
+    affinity, as long as no text in them reads as a number.
+    """
     keys = [(table.name.lower(), column.name.lower()) for column in table.columns if column.type == "VARCHAR"]
-    asked = [name for key in keys for name in key[1:] if key in facts and facts[key].affinity is Affinity.NUMBER]
+    asked = [key[1] for key in keys if key in facts and facts[key].affinity is not Affinity.TEXT]
     if not asked:
         return []
     shown = ", ".join(f"total(typeof({quoted(name)}) IN ('integer', 'real'))" for name in asked)
     row = source.execute(f"SELECT {shown} FROM {quoted(table.name)}").fetchone()
-    return [name for name, numbers in zip(asked, row, strict=True) if not numbers]
+    kept = []
+    for name, numbers in zip(asked, row, strict=True):
+        if numbers or facts[(table.name.lower(), name)].affinity is Affinity.NUMBER:
+            kept.append((name, not numbers))
+    return kept
+
+
+def _nocase(source: sqlite3.Connection, table: Table) -> list[str]:
+    """The text columns that SQLite compares without letter case, as far as their values show it."""
+    declared = source.execute(
+        "SELECT 1 FROM sqlite_master WHERE lower(name) = lower(?) AND sql LIKE '%nocase%'", (table.name,)
+    ).fetchone()
+    found = []
+    for column in table.columns if declared else ():
+        name = quoted(column.name)
+        shows = f"{name} = upper({name}) AND {name} COLLATE BINARY <> upper({name})"
+        asked = f"SELECT 1 FROM {quoted(table.name)} WHERE typeof({name}) = 'text' AND {shows} LIMIT 1"
+        if column.type == "VARCHAR" and source.execute(asked).fetchone():
+            found.append(column.name)
+    return found

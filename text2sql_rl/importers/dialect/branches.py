@@ -25,8 +25,14 @@ def apply(tree: exp.Expr, names: Names) -> int:
 
 
 def _nullif(node: exp.Nullif, names: Names) -> int:
-    """A number is never equal to a text that is none."""
-    if not (names.kind(node.this).number and names.kind(node.expression).text):
+    """A number is never equal to a text: NULLIF is a function, and beside it there is no affinity."""
+    kinds = names.kind(node.this), names.kind(node.expression)
+    if names.dialect == "sqlite":
+        if not any(kind.number for kind in kinds) or not any(kind.text and not kind.dirty for kind in kinds):
+            return 0
+        node.replace(node.this.copy())
+        return 1
+    if not (kinds[0].number and kinds[1].text):
         return 0
     if number := written_number(node.expression):
         node.set("expression", exp.Literal.number(number))

@@ -115,7 +115,7 @@ def _text_beside_number(side: exp.Expr, own: Kind, its: Kind, plain: bool, names
     if own.affinity is Affinity.TEXT and its.affinity is not Affinity.NUMBER:
         return None  # the number is written as text
     if own.affinity is Affinity.NONE and its.affinity is Affinity.NONE:
-        return number_or_last(side.copy(), own.nullable, reads=False)
+        return number_or_last(side.copy(), own.nullable, reads=own.dirty)
     if literal := written_number(side):
         return exp.Literal.number(literal)
     if isinstance(side, exp.Literal):

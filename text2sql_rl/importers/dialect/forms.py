@@ -37,6 +37,9 @@ def number_or_last(node: exp.Expr, nullable: bool, reads: bool = True) -> exp.Ex
 
 def prefix_number(node: exp.Expr, kind: Kind) -> exp.Expr:
     """The number a text begins with, 0 where it begins with none: what SQLite calculates with."""
+    inner: exp.Expr = node.this
+    if isinstance(node, exp.Cast) and node.is_type("text") and _is_whole(inner):
+        return inner  # seconds since 1970, which were written as text
     if isinstance(node, exp.Anonymous) and kind.clean:
         return exp.TryCast(this=node, to=exp.DataType.build("bigint"))  # one part of a date
     if kind.clean:
@@ -46,6 +49,10 @@ def prefix_number(node: exp.Expr, kind: Kind) -> exp.Expr:
     if not kind.nullable:
         return value
     return exp.Case().when(exp.Is(this=node, expression=exp.Null()), exp.Null()).else_(value)
+
+
+def _is_whole(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Cast) and node.is_type("bigint")
 
 
 def as_text(node: exp.Expr) -> exp.Expr:

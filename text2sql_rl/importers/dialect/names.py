@@ -30,7 +30,7 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
 _TRUTH = (exp.Predicate, exp.Connector, exp.Not, exp.Exists, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Escape)
 _TEXTS = (exp.Upper, exp.Lower, exp.Substring, exp.DPipe, exp.Replace, exp.Trim, exp.GroupConcat, exp.Concat)
 _COUNTS = (exp.Count, exp.Length, exp.StrPosition, exp.IntDiv, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
-_SAME = (exp.Paren, exp.Alias, exp.Ordered, exp.Window, exp.IgnoreNulls, exp.Filter, exp.Distinct)
+_SAME = (exp.Paren, exp.Alias, exp.Collate, exp.Ordered, exp.Window, exp.IgnoreNulls, exp.Filter, exp.Distinct)
 _KEPT = (exp.Min, exp.Max, exp.First, exp.Last, exp.AnyValue, exp.Abs, exp.Neg, exp.Lag, exp.Lead, exp.FirstValue)
 _BRANCHES = (exp.Coalesce, exp.Greatest, exp.Least)
 
@@ -167,6 +167,8 @@ class Names:
         holds = {kind.holds for kind in kinds}
         if len(holds) == 1:
             return Kind(holds.pop())
+        if Holds.TEXT in holds and holds <= {Holds.TEXT, Holds.INT, Holds.REAL, Holds.BOOL}:
+            return replace(TEXT, dirty=True)  # rule `branches` writes the numbers as texts
         return REAL if holds <= {Holds.INT, Holds.REAL} and holds else UNKNOWN
 
     def _column(self, node: exp.Expr) -> Kind:

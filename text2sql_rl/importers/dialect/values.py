@@ -38,7 +38,7 @@ class Kind:
     """One expression: `nullable` when it may be NULL, `clean` when all its texts read as numbers.
 
     `pure` when a SQLite column of number affinity holds nothing but texts that are no numbers (dates, mostly); `dirty`
-    when the value comes from a column that is `mixed`.
+    when the value comes from a column that is `mixed`; `nocase` when SQLite compares it without letter case.
     """
 
     holds: Holds = Holds.UNKNOWN
@@ -47,6 +47,7 @@ class Kind:
     clean: bool = False
     pure: bool = False
     dirty: bool = False
+    nocase: bool = False
 
     @property
     def number(self) -> bool:
@@ -107,6 +108,7 @@ class Fact:
     affinity: Affinity
     clean: bool = False
     pure: bool = False
+    nocase: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,9 @@ def schema_of(tables: Sequence[Table], facts: Mapping[tuple[str, str], Fact] | N
             fact = (facts or {}).get((table.name.lower(), column.name.lower()))
             if fact is None:
                 fact = Fact(Affinity.TEXT if holds is Holds.TEXT else Affinity.NUMBER)
-            columns[column.name.lower()] = Kind(holds, fact.affinity, column.nullable, fact.clean, fact.pure)
+            columns[column.name.lower()] = Kind(
+                holds, fact.affinity, column.nullable, fact.clean, fact.pure, nocase=fact.nocase
+            )
         relations[table.name.lower()] = Relation(
             table.name,
             columns,
