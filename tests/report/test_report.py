@@ -90,12 +90,13 @@ def test_counts_and_logged_shares_are_read_as_well(tmp_path: Path, content: Path
 def test_the_answer_says_what_was_found(run: RunFolder) -> None:
     numbers = run_numbers(run)
     assert numbers["answer"] == (
+        "Better than the control: yes. Better than the warm-up, by GRPO alone: yes. "
         "On 100 questions over 10 databases that training never touched, greedy answers are right as follows: "
         "untrained base 0.0 %, SFT 60.0 %, warm-up 75.0 %, GRPO 90.0 %. The last has a 95 % interval of 90.0 to "
-        "90.0 % over databases. Warm-up and GRPO together remove 75 % of SFT's errors, of which GRPO itself 38 %. "
-        "The control, which is SFT continued instead, reaches 70.0 %: GRPO stands +20.0 points from it (95 % interval "
-        "+20.0 to +20.0 points, McNemar p < 0.001). Over the warm-up, GRPO itself makes +15.0 points (p < 0.001). "
-        "On 20 hand-written questions: SFT 60.0 %, GRPO 90.0 %."
+        "90.0 % over databases. Warm-up and GRPO together remove 75 % of SFT's errors (GRPO alone 38 %). "
+        "The control, which is SFT continued instead, reaches 70.0 %: warm-up and GRPO together stand +20.0 points "
+        "from it (95 % interval +20.0 to +20.0 points, McNemar p < 0.001). Over the warm-up, GRPO alone makes "
+        "+15.0 points (p < 0.001). On 20 hand-written questions: SFT 60.0 %, GRPO 90.0 %."
     )
     assert numbers["warnings"] == [
         "100 questions over 10 databases are few; at least 600 over at least 8 are what this project asks for."
@@ -107,10 +108,10 @@ def test_a_loss_is_told_as_plainly_as_a_gain(run: RunFolder) -> None:
     numbers = run_numbers(run)
     assert numbers["heldout"]["errors_removed_share"] == -10 / 40
     assert "Warm-up and GRPO together add 25 % of SFT's errors" in numbers["answer"]
-    assert "GRPO stands -20.0 points from it" in numbers["answer"]
+    assert "warm-up and GRPO together stand -20.0 points from it" in numbers["answer"]
     assert numbers["warnings"][:2] == [
-        "GRPO is not better than the control: -20.0 points, p < 0.001.",
-        "GRPO is not better than where it started: -25.0 points, p < 0.001.",
+        "Warm-up and GRPO together are not better than the control: -20.0 points, p < 0.001.",
+        "GRPO alone is not better than the warm-up that it started from: -25.0 points, p < 0.001.",
     ]
 
 
@@ -121,7 +122,9 @@ def test_warnings_name_what_flatters(run: RunFolder) -> None:
     fake_run.train_grpo(run, lambda step: step / 20, lambda step: 0.9 - step / 50)
     again(run, "sft", 60, unscored=3)
     warnings = " ".join(run_numbers(run)["warnings"])
-    assert "GRPO is not significantly better than the control: +2.0 points, p = 0.500." in warnings
+    assert (
+        "Warm-up and GRPO together are not significantly better than the control: +2.0 points, p = 0.500." in warnings
+    )
     assert "The control got fewer minutes (3.0) than difficulty, warm-up and GRPO took (7.0)" in warnings
     assert "The reward rose by 0.90 while dev accuracy fell from 80.0 % to 50.0 %: look for farmed" in warnings
     assert "3 answers of sft could not be judged and are left out: the sandbox broke." in warnings
@@ -132,7 +135,7 @@ def test_the_console_shows_the_table(run: RunFolder) -> None:
     Console(width=80, file=out).print(report_tables(run))
     text = out.getvalue()
     assert re.search(r"GRPO +90\.0 % +90\.0 to 90\.0 +91\.0 % +90\.0 % +75\.0 to 100\.0", text)
-    assert re.search(r"GRPO against the control +\+20\.0 +\+20\.0 to \+20\.0 +20 +0 +p < 0\.001", text)
+    assert re.search(r"warm-up \+ GRPO over control +\+20\.0 +\+20\.0 to \+20\.0 +20 +0 +p < 0\.001", text)
     assert re.search(r"before the warm-up +100 +40 % +50 % +10 % +60\.0 % +80\.0 %", text)
     assert "…" not in text
 
@@ -272,7 +275,7 @@ def test_an_unfinished_run_is_reported_but_not_done(run: RunFolder) -> None:
 
 def test_a_finished_run_is_done_once_and_can_be_reported_again(run: RunFolder) -> None:
     write_report(run)
-    assert run.stage("report").result()["summary"].startswith("On 100 questions")
+    assert run.stage("report").result()["summary"].startswith("Better than the control: yes.")
     (run.path / "report.json").unlink()
     write_report(run)
     assert read(run)["heldout"]["questions"] == 100

@@ -22,6 +22,7 @@ from text2sql_rl.records import Item
 from text2sql_rl.report import run_numbers, write_report
 from text2sql_rl.report.charts import Interval, _ticks, interval_chart
 from text2sql_rl.report.components import component_curves
+from text2sql_rl.report.examples import example_groups, heldout_failures
 from text2sql_rl.report.figures import figures, pass_rate_figure, windows
 from text2sql_rl.report.page import commands
 from text2sql_rl.report.redteam import Family, read_redteam
@@ -288,3 +289,10 @@ def test_a_page_of_a_run_with_nothing_but_an_evaluated_base(tmp_path: Path, cont
     run.create_or_open({**CONTENT, "name": "bare", "parent": None})
     fake_run.evaluate(run, "base", 3)
     assert "greedy answers are right as follows: untrained base 3.0 %" in text_of(run)
+
+
+def test_examples_take_the_databases_in_turn(run: RunFolder) -> None:
+    groups = example_groups(run.stage("grpo"), {}, 12)
+    assert len({one.database for one in groups}) == 10  # there are ten
+    wrong = heldout_failures(run.source("evaluate_sft"), 12)
+    assert len({one.database for one in wrong}) == 10

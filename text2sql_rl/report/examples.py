@@ -7,11 +7,10 @@ judging anything again.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import zip_longest
 from typing import TypeVar
 
 import pyarrow.parquet as pq
@@ -89,7 +88,7 @@ def question_texts() -> dict[str, str]:
 
 
 def example_groups(stage: StageFolder, texts: Mapping[str, str], most: int) -> list[Example]:
-    """Up to `most` groups from the start, the middle and the end of a stage, the instructive kinds first.
+    """Up to `most` groups from a stage's start, middle and end, instructive kinds first, the databases in turn.
 
     Raises:
         RunError: a part file that should be shown is damaged.
@@ -99,15 +98,16 @@ def example_groups(stage: StageFolder, texts: Mapping[str, str], most: int) -> l
         return []
     chosen = sorted({0, len(parts) // 2, len(parts) - 1})
     shares = [most // len(chosen) + (number < most % len(chosen)) for number in range(len(chosen))]
+    shown: Counter[str] = Counter()
     return [
         as_example(group, texts)
         for index, share in zip(chosen, shares, strict=True)
-        for group in _pick(read_part(parts[index]), share)
+        for group in _pick(read_part(parts[index]), share, shown)
     ]
 
 
 def heldout_failures(stage: StageFolder, most: int) -> list[Failure]:
-    """Up to `most` wrong greedy answers, taken in turn from the causes so that each is seen.
+    """Up to `most` wrong greedy answers, taken in turn from the causes and the databases so that each is seen.
 
     Raises:
         RunError: predictions.parquet is damaged.
@@ -131,18 +131,26 @@ def heldout_failures(stage: StageFolder, most: int) -> list[Failure]:
                     reason=one_line(row["reason"] or ""),
                 )
             )
-    return _in_turn(wrong[cause] for cause in sorted(wrong))[:most]
+    return _in_turn([wrong[cause] for cause in sorted(wrong)], most, lambda one: one.database, Counter())
 
 
-def _pick(groups: Sequence[list[Row]], most: int) -> list[list[Row]]:
+def _pick(groups: Sequence[list[Row]], most: int, shown: Counter[str]) -> list[list[Row]]:
     by_kind = [[group for group in groups if group[0].group_kind == kind] for kind in _KINDS]
     # Two informative groups to one of each other kind.
-    halves = (by_kind[0][::2], by_kind[0][1::2], *by_kind[1:])
-    return _in_turn(halves)[:most]
+    halves = [by_kind[0][::2], by_kind[0][1::2], *by_kind[1:]]
+    return _in_turn(halves, most, lambda group: group[0].database, shown)
 
 
-def _in_turn(lists: Iterable[Sequence[T]]) -> list[T]:
-    return [one for layer in zip_longest(*lists) for one in layer if one is not None]
+def _in_turn(lists: Sequence[Sequence[T]], most: int, database: Callable[[T], str], shown: Counter[str]) -> list[T]:
+    """Up to `most`, from each list in turn, of each the first on the database that was `shown` least; counts it."""
+    left = [list(one) for one in lists]
+    out: list[T] = []
+    while len(out) < most and any(left):
+        for own in left:
+            if own and len(out) < most:
+                out.append(own.pop(min(range(len(own)), key=lambda at: shown[database(own[at])])))
+                shown[database(out[-1])] += 1
+    return out
 
 
 def as_example(group: Sequence[Row], texts: Mapping[str, str]) -> Example:

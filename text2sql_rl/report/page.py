@@ -27,7 +27,7 @@ from text2sql_rl.report.figures import KIND_WORDS, KL_TITLE, figures, heldout_fi
 from text2sql_rl.report.progress import Progress
 from text2sql_rl.report.redteam import read_redteam
 from text2sql_rl.report.rule import rule_in_words
-from text2sql_rl.report.tables import COMPARISON_WORDS, POLICY_WORDS
+from text2sql_rl.report.tables import POLICY_WORDS, comparison_words
 from text2sql_rl.runs import RunFolder
 
 _FOLDER = Path(__file__).parent
@@ -91,7 +91,8 @@ def page(
             trained=words.trained(numbers, run.read()["config"]),
             failing_words=words.failing(numbers["heldout"]),
             policies=POLICY_WORDS,
-            comparisons=COMPARISON_WORDS,
+            comparisons=comparison_words,
+            question=words.question(numbers["heldout"]),
             kinds=KIND_WORDS,
             heldout_chart=heldout_figure(numbers["heldout"]),
             charts=[chart for chart in drawn.values() if chart],

@@ -23,13 +23,23 @@ POLICY_WORDS = {
     "warmup": "warm-up",
     "grpo": "GRPO",
 }
-COMPARISON_WORDS = {
-    "grpo_vs_control": "GRPO against the control",
-    "grpo_vs_warmup": "GRPO against where it started",
-    "grpo_vs_sft": "GRPO against SFT",
-    "warmup_vs_sft": "warm-up against SFT",
-    "control_vs_sft": "control against SFT",
-}
+
+
+def comparison_words(part: Mapping[str, Any]) -> dict[str, str]:
+    """Names of the comparisons of a question set, in order: what follows a warm-up is both, whatever its last step."""
+    if "warmup" not in part:
+        return {
+            "grpo_vs_control": "GRPO over the control",
+            "grpo_vs_sft": "GRPO over SFT",
+            "control_vs_sft": "control over SFT",
+        }
+    return {
+        "grpo_vs_control": "warm-up + GRPO over control",
+        "grpo_vs_sft": "warm-up + GRPO over SFT",
+        "grpo_vs_warmup": "GRPO alone over warm-up",
+        "warmup_vs_sft": "warm-up alone over SFT",
+        "control_vs_sft": "control over SFT",
+    }
 
 
 def tables(numbers: Mapping[str, Any]) -> Group:
@@ -70,7 +80,7 @@ def _share(part: Mapping[str, Any]) -> tuple[str, str]:
 def _comparisons(heldout: Mapping[str, Any]) -> Table:
     columns = ("the same questions, paired", "points", "95 % interval", "gained", "lost", "McNemar")
     table = _table("", columns)
-    for name, shown in COMPARISON_WORDS.items():
+    for name, shown in comparison_words(heldout).items():
         if pair := heldout["comparisons"].get(name):
             table.add_row(
                 shown,

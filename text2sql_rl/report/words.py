@@ -59,10 +59,27 @@ def answer(numbers: Numbers) -> str:
     return " ".join(_sentences(numbers["heldout"]))
 
 
+def question(heldout: Numbers) -> str:
+    """What a run is asked, by what it trains."""
+    more = "answer more questions on databases that training never touched"
+    control = "the same time spent on more supervised fine-tuning (the control)"
+    if "warmup" not in heldout:
+        return f"Does GRPO on verified rewards {more} than {control}, and than before it?"
+    return (
+        f"Do verified rewards (a warm-up on the policy's own matching answers, then GRPO) {more} than {control}, and "
+        "does GRPO add to its warm-up?"
+    )
+
+
 def _sentences(heldout: Numbers) -> Iterator[str]:
     if "questions" not in heldout:
         yield "No held-out question set was evaluated."
         return
+    before, start = ("the warm-up", "the warm-up, by GRPO alone") if "warmup" in heldout else ("SFT", "SFT")
+    for name, other in (("grpo_vs_control", "the control"), ("grpo_vs_warmup", start)):
+        if pair := heldout["comparisons"].get(name):
+            clear = "yes" if pair["p"] < SIGNIFICANT else "not clearly"
+            yield f"Better than {other}: {clear if pair['difference'] > 0 else 'no'}."
     names = (("base", "untrained base"), ("sft", "SFT"), ("warmup", "warm-up"), ("grpo", "GRPO"))
     steps = [f"{words} {percent(heldout[name]['accuracy'])}" for name, words in names if name in heldout]
     yield (
@@ -76,24 +93,27 @@ def _sentences(heldout: Numbers) -> Iterator[str]:
         both = "warmup" in heldout
         verb = ("remove" if both else "removes") if removed >= 0 else ("add" if both else "adds")
         alone = heldout["errors_removed_share_by"]["grpo_alone"]
-        share = f", of which GRPO itself {percent(alone, 0)}" if "warmup" in heldout and alone is not None else ""
+        share = f" (GRPO alone {percent(alone, 0)})" if both and alone is not None else ""
         yield f"{what} {verb} {percent(abs(removed), 0)} of SFT's errors{share}."
     if pair := heldout["comparisons"].get("grpo_vs_control"):
         control = heldout["sft_control"]["accuracy"]
         yield (
-            f"The control, which is SFT continued instead, reaches {percent(control)}: GRPO stands "
+            f"The control, which is SFT continued instead, reaches {percent(control)}: {_treatment(heldout)} "
             f"{points(pair['difference'])} from it (95 % interval {points_interval(pair['ci95'])}, "
             f"McNemar {p_value(pair['p'])})."
         )
     if pair := heldout["comparisons"].get("grpo_vs_warmup"):
-        before = "the warm-up" if "warmup" in heldout else "SFT"
-        yield f"Over {before}, GRPO itself makes {points(pair['difference'])} ({p_value(pair['p'])})."
+        yield f"Over {before}, GRPO alone makes {points(pair['difference'])} ({p_value(pair['p'])})."
     written = heldout.get("handwritten", {})
     if "grpo" in written and "sft" in written:
         yield (
             f"On {written['questions']} hand-written questions: SFT {percent(written['sft']['accuracy'])}, "
             f"GRPO {percent(written['grpo']['accuracy'])}."
         )
+
+
+def _treatment(heldout: Numbers) -> str:
+    return "warm-up and GRPO together stand" if "warmup" in heldout else "GRPO stands"
 
 
 def trained(numbers: Numbers, config: Numbers) -> str:
@@ -170,12 +190,15 @@ def _missing(numbers: Numbers) -> Iterator[str]:
 def _doubts(heldout: Numbers) -> Iterator[str]:
     if "questions" not in heldout:
         return
-    for name in ("grpo_vs_control", "grpo_vs_warmup"):
+    both = "warmup" in heldout
+    for name, who, other in (
+        ("grpo_vs_control", "Warm-up and GRPO together are" if both else "GRPO is", "the control"),
+        ("grpo_vs_warmup", "GRPO alone is", "the warm-up that it started from" if both else "the SFT it started from"),
+    ):
         pair = heldout["comparisons"].get(name)
-        other = {"grpo_vs_control": "the control", "grpo_vs_warmup": "where it started"}[name]
         if pair and (pair["difference"] <= 0 or pair["p"] >= SIGNIFICANT):
-            what = "is not better than" if pair["difference"] <= 0 else "is not significantly better than"
-            yield f"GRPO {what} {other}: {points(pair['difference'])}, {p_value(pair['p'])}."
+            what = "not better" if pair["difference"] <= 0 else "not significantly better"
+            yield f"{who} {what} than {other}: {points(pair['difference'])}, {p_value(pair['p'])}."
     if heldout["questions"] < _FEW_QUESTIONS or heldout["databases"] < _FEW_DATABASES:
         yield (
             f"{heldout['questions']} questions over {heldout['databases']} databases are few; "
