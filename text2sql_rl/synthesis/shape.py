@@ -35,6 +35,9 @@ class Shape:
     rare: bool = False
 
 
+Draw = Callable[[Profile, Random], Draft | None]
+
+
 def a_table(profile: Profile, r: Random) -> TableProfile:
     """Any table, larger ones not more often than small ones."""
     return r.choice(profile.tables)
@@ -115,3 +118,17 @@ def aggregate(table: TableProfile, r: Random, functions: tuple[str, ...]) -> tup
         return None
     words = (LATEST if column.kind in ("date", "timestamp") else AGGREGATES)[function]
     return function, column, words.having(c=column.words)
+
+
+def grouped(profile: Profile, r: Random) -> tuple[TableProfile, ColumnProfile, dict[str, str | Phrase]] | None:
+    """A table, a column of it with few values (or a year) to group by, and their slots."""
+    table = a_table(profile, r)
+    key = table.pick(r, lambda c: c.category or (c.year and c.nulls == 0 and c.distinct * 2 <= c.rows))
+    return (table, key, {**table_slots(table), "k": key.words}) if key else None
+
+
+def parent_label(relation: Relation, r: Random) -> ColumnProfile | None:
+    """A text that names one parent each; not the key itself where there is another."""
+    labels = [c for c in relation.parent.columns if c.label]
+    named = [c for c in labels if not c.key]
+    return r.choice(named or labels) if labels else None

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
 from text2sql_rl.synthesis import conditions as on
 from text2sql_rl.synthesis.profile import ColumnProfile, Profile, Relation
-from text2sql_rl.synthesis.shape import Draft, Shape, a_relation, aggregate, among, join, link_slots, owned, shown
+from text2sql_rl.synthesis.shape import (
+    Draft,
+    Draw,
+    Shape,
+    a_relation,
+    aggregate,
+    among,
+    join,
+    link_slots,
+    owned,
+    parent_label,
+    shown,
+)
+from text2sql_rl.synthesis.shapes import joined_groups
 from text2sql_rl.synthesis.wording import Phrase
 
 _OF_PARENT = Phrase(
@@ -77,81 +89,6 @@ _AGGREGATE_OF = Phrase(
         "I would like to know the {g} of {children} under {parents} {that}",
     ),
 )
-_GROUP_COUNT = Phrase(
-    (
-        "<show> each {pp} and the <number> {children}",
-        "count the {children} for each {pp}",
-        "how many {children} are there for each {p} of the {parent}?",
-        "for each {p} of the {parent}, count the {children}",
-        "<show> the {p} of the {parent} and the <number> {children} for each {p}",
-    ),
-    (
-        "group the {children} by the {p} of their {parent} and count them",
-        "by {pp}, what is the <number> {children}?",
-        "break the {children} down by the {p} of their {parent}: how many in each?",
-        "<show> every {p} of {a_parent} with {children}, and how many {children} it has",
-        "count {children} per {p} of the {parent} they belong to",
-    ),
-)
-_GROUP_AGGREGATE = Phrase(
-    (
-        "what is the {g} of {children} for each {pp}?",
-        "<show> each {pp} and the {g} of its {children}",
-        "for each {p} of the {parent}, <then> the {g} of the {children}",
-        "<show> the {p} of the {parent} and the {g} of {children} for each {p}",
-    ),
-    (
-        "group the {children} by the {p} of their {parent} and <then> the {g}",
-        "by {pp}, what is the {g} of the {children}?",
-        "break the {children} down by the {p} of their {parent}: what is the {g}?",
-        "compute the {g} of {children} separately for every {p} of the {parent}",
-    ),
-)
-_MOST = Phrase(
-    (
-        "which {pp} has <most> {children}?",
-        "<show> the {p} of the {parent} with <most> {children}",
-        "what is the {p} of the {parent} with <most> {children}?",
-        "which {p} does the {parent} with <most> {children} have?",
-        "{p} of the {parent} with <most> {children}",
-    ),
-    (
-        "<show> the {p} of the {parent} that has more {children} than any other",
-        "of all {parents}, the one with <most> {children} has which {p}?",
-        "rank the {parents} by their <number> {children} and <then> the {p} of the first",
-        "to which {parent} do <most> {children} belong? <then> its {p}",
-        "find the {parent} that most {children} belong to and give its {p}",
-    ),
-)
-_MOST_FEW = Phrase(
-    (
-        "<show> the {p} of the {n} {parents} with <most> {children}",
-        "what are the {p} of the {n} {parents} with <most> {children}?",
-        "which {n} {pp} have <most> {children}?",
-        "{p} of the {n} {parents} with <most> {children}",
-    ),
-    (
-        "rank the {parents} by their <number> {children} and <then> the {p} of the first {n}",
-        "<show> the {p} of {n} {parents}, those with <most> {children}, largest number first",
-        "take the {n} {parents} that <most> {children} belong to and <then> the {p}",
-        "I only want the {n} {parents} with <most> {children}: <then> their {p}",
-    ),
-)
-_HAVING = Phrase(
-    (
-        "<show> the {p} of {parents} with {n} {children}",
-        "which {parents} have {n} {children}? <then> the {p}",
-        "what are the {p} of the {parents} that have {n} {children}?",
-        "for {parents} with {n} {children}, <then> the {p}",
-        "{p} of {parents} with {n} {children}",
-    ),
-    (
-        "count the {children} of each {parent} and <then> the {p} where there are {n} {children}",
-        "to which {parents} do {n} {children} belong? <then> the {p}",
-        "keep only {parents} that come with {n} {children} and <then> their {p}",
-        "<show> the {p} of every {parent} linked to {n} {children}",
-    ),
-)
 _BOTH = Phrase(
     (
         "<show> the {c} of {children} {this} that belong to {parents} {that}",
@@ -209,24 +146,11 @@ _TOP_CHILD = Phrase(
         "the {child} whose {k} is <highest> has {a_parent} with which {p}?",
     ),
 )
-MORE_OF = {
-    ">": Phrase(("more than {n}",), ("over {n}", "upwards of {n}")),
-    ">=": Phrase(("at least {n}",), ("{n} or more", "no fewer than {n}", "a minimum of {n}")),
-}
-
-Draw = Callable[[Profile, Random], Draft | None]
-
-
-def _label(relation: Relation, r: Random) -> ColumnProfile | None:
-    """A text that names one parent each; not the key itself where there is another."""
-    labels = [c for c in relation.parent.columns if c.label]
-    named = [c for c in labels if not c.key]
-    return r.choice(named or labels) if labels else None
 
 
 def _parent_condition(relation: Relation, r: Random) -> tuple[on.Condition, Phrase] | None:
     """A condition on the parent, often on its name, with words that cannot mean the child's column."""
-    label = _label(relation, r)
+    label = parent_label(relation, r)
     where = on.equal(label, r) if label and r.random() < 0.5 else on.condition(relation.parent, r)
     if where is None:
         return None
@@ -296,68 +220,6 @@ def _aggregate_of(*functions: str) -> Draw:
     return draw
 
 
-def _grouping_column(relation: Relation, r: Random) -> ColumnProfile | None:
-    return relation.parent.pick(r, lambda c: c.category or (c.label and not c.key))
-
-
-def _group_count(profile: Profile, r: Random) -> Draft | None:
-    relation = a_relation(profile, r)
-    column = _grouping_column(relation, r) if relation else None
-    if relation is None or column is None:
-        return None
-    sql = f"SELECT {column.qualified}, COUNT(*) FROM {join(relation)} GROUP BY {column.qualified}"
-    return Draft(sql, {**link_slots(relation), "p": column.words, "pp": owned(relation.parent, column)})
-
-
-def _group_aggregate(profile: Profile, r: Random) -> Draft | None:
-    relation = a_relation(profile, r)
-    column = _grouping_column(relation, r) if relation else None
-    made = aggregate(relation.child, r, ("AVG", "SUM", "MAX", "MIN")) if relation else None
-    if relation is None or column is None or made is None:
-        return None
-    function, measured, words = made
-    reduced = f"{function}({measured.qualified})"
-    sql = f"SELECT {column.qualified}, {reduced} FROM {join(relation)} GROUP BY {column.qualified}"
-    words = words.having(c=_words(relation, measured))
-    return Draft(sql, {**link_slots(relation), "p": column.words, "pp": owned(relation.parent, column), "g": words})
-
-
-def _most(*, few: bool) -> Draw:
-    def draw(profile: Profile, r: Random) -> Draft | None:
-        relation = a_relation(profile, r)
-        label = _label(relation, r) if relation else None
-        if relation is None or label is None:
-            return None
-        count = r.choice((2, 3, 4, 5)) if few else 1
-        order = f"ORDER BY COUNT(*) DESC LIMIT {count}"
-        sql = f"SELECT {label.qualified} FROM {join(relation)} GROUP BY {label.qualified} {order}"
-        return Draft(
-            sql, {**link_slots(relation), "p": label.words, "pp": owned(relation.parent, label), "n": str(count)}
-        )
-
-    return draw
-
-
-def _having(profile: Profile, r: Random) -> Draft | None:
-    relation = a_relation(profile, r)
-    label = _label(relation, r) if relation else None
-    if relation is None or label is None:
-        return None
-    count = r.randint(1, max(2, 2 * relation.child.rows // relation.parent.rows))
-    operator = r.choice((">", ">="))
-    having = f"GROUP BY {label.qualified} HAVING COUNT(*) {operator} {count}"
-    sql = f"SELECT {label.qualified} FROM {join(relation)} {having}"
-    return Draft(
-        sql,
-        {
-            **link_slots(relation),
-            "p": label.words,
-            "pp": owned(relation.parent, label),
-            "n": MORE_OF[operator].having(n=str(count)),
-        },
-    )
-
-
 def _both(profile: Profile, r: Random) -> Draft | None:
     relation = a_relation(profile, r)
     if relation is None:
@@ -415,11 +277,7 @@ SHAPES = (
     Shape("join_average", "medium", _AGGREGATE_OF, _aggregate_of("AVG")),
     Shape("join_sum", "medium", _AGGREGATE_OF, _aggregate_of("SUM")),
     Shape("join_extreme", "medium", _AGGREGATE_OF, _aggregate_of("MIN", "MAX"), rare=True),
-    Shape("join_group_count", "medium", _GROUP_COUNT, _group_count),
-    Shape("join_group_aggregate", "hard", _GROUP_AGGREGATE, _group_aggregate),
-    Shape("join_most", "hard", _MOST, _most(few=False)),
-    Shape("join_most_few", "hard", _MOST_FEW, _most(few=True), rare=True),
-    Shape("join_having", "hard", _HAVING, _having),
+    *joined_groups.SHAPES,
     Shape("join_both", "hard", _BOTH, _both),
     Shape("join_parent", "medium", _PARENT_OF, _parent_of(distinct=False)),
     Shape("join_distinct", "hard", _DISTINCT_PARENTS, _parent_of(distinct=True), rare=True),
