@@ -135,11 +135,11 @@ def _encoding(path: Path) -> str:
     return "cr" if returns and not feeds else "utf-8"
 
 
-def _opened(path: Path) -> io.BufferedIOBase:
+def _opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
-def _chunks(source: io.BufferedIOBase, encoding: str) -> Iterator[str]:
+def _chunks(source: gzip.GzipFile | io.BufferedReader, encoding: str) -> Iterator[str]:
     """The text with line feeds for every kind of line end; what is no text becomes a replacement character."""
     with io.TextIOWrapper(source, encoding=encoding, errors="replace") as text:
         while chunk := text.read(_CHUNK_BYTES):

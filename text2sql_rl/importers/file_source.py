@@ -215,7 +215,7 @@ def _refuse_cut(path: Path) -> None:
             raise DataError("is cut off: a list that is not closed")
 
 
-def _opened(path: Path) -> io.BufferedIOBase:
+def _opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
