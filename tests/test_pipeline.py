@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from rich.console import Console
 
 from tests.run_config import CONTENT, write_config
@@ -92,6 +93,21 @@ def test_a_child_run_takes_base_and_sft_from_its_parent() -> None:
     assert stages["difficulty"] == stages["control"] == ()
 
 
+def test_a_child_run_may_start_from_its_parents_warm_up_and_ask_without_a_band() -> None:
+    child = {**CONTENT, "parent": "tiny", "parent_stage": "warmup"}
+    stages = {stage.name: stage.needs for stage in plan(RunConfig.model_validate(child))}
+    assert set(stages) == {"difficulty_warm", "grpo", "control", "evaluate_grpo", "evaluate_control", "report"}
+    assert (stages["difficulty_warm"], stages["grpo"]) == ((), ("difficulty_warm",))
+    asks_all = {**CONTENT["grpo"], "questions": "all"}
+    alone = {stage.name: stage.needs for stage in plan(RunConfig.model_validate({**child, "grpo": asks_all}))}
+    assert set(stages) - set(alone) == {"difficulty_warm"}
+    assert alone["grpo"] == ()
+    cold = RunConfig.model_validate({**CONTENT, "warmup": None, "grpo": asks_all})
+    assert {stage.name: stage.needs for stage in plan(cold)}["grpo"] == ("sft", "golds")
+    with pytest.raises(ValidationError, match="parent_stage is warmup, so add this section"):
+        RunConfig.model_validate({**child, "warmup": None})
+
+
 def test_all_stages_run_once_and_what_they_cost_is_recorded(tmp_path: Path) -> None:
     path = write_config(tmp_path)
     run, output = run_all(path)
@@ -101,6 +117,7 @@ def test_all_stages_run_once_and_what_they_cost_is_recorded(tmp_path: Path) -> N
     record = run.read()
     assert set(record["stages"]) == {stage.name for stage in STAGES}
     assert all(cost["wall_s"] > 0 and cost["peak_rss_mb"] > 5 for cost in record["stages"].values())
+    assert all(0 < cost["cpu_s"] < cost["wall_s"] * 2 for cost in record["stages"].values())
     assert record["wall_s"] > 0
     assert record["peak_rss_mb"] > 10
     before = order(run)
@@ -129,6 +146,12 @@ def test_a_child_run_after_its_parent(tmp_path: Path) -> None:
     run_all(write_config(tmp_path, warmup=None, control=None))
     child, _ = run_all(write_config(tmp_path, name="other", parent="tiny", warmup=None, control=None))
     assert {line[1:] for line in order(child)} == {"difficulty", "grpo", "evaluate_grpo", "report"}
+
+
+def test_a_child_run_from_the_warm_up_of_its_parent(tmp_path: Path) -> None:
+    run_all(write_config(tmp_path, control=None, warmup=None))
+    with pytest.raises(RunError, match="stage warmup of parent run 'tiny' is not done"):
+        run_all(write_config(tmp_path, name="other", parent="tiny", parent_stage="warmup", control=None))
 
 
 # ---- properties --------------------------------------------------------------------------------------------

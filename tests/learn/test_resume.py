@@ -21,6 +21,8 @@ pytest.importorskip("trl", reason="the [train] extra is not installed")
 
 from tests.learn import tiny
 from tests.learn.killed import Job, as_argument, outcome, run, same_weights
+from text2sql_rl.group import AdvantageRule, over_step, step_spread
+from text2sql_rl.rollout_log import read_groups
 
 pytestmark = tiny.THIRD_PARTY
 SETTINGS = {"steps": 6, "save_every": 2}
@@ -85,7 +87,8 @@ def test_two_ranks_train_alike_and_go_on_after_a_kill(root: Path, model_folder: 
     settings = {**BLOCKS, "beta": 0.1}
     whole = Job(str(root), str(model_folder), str(tmp_path / "whole"), settings, dynamic=True)
     killed = replace(whole, folder=str(tmp_path / "killed"), kill_after=3)
-    plain = replace(whole, folder=str(tmp_path / "plain"), dynamic=False)
+    batch = {**settings, "advantage": {"scale": "batch", "floor": 0.1}, "aggregation": "grpo"}
+    plain = replace(whole, folder=str(tmp_path / "plain"), dynamic=False, settings=batch)
     assert torchrun(plain, whole, killed) != 0
     assert (tmp_path / "whole" / "result.json").exists()
     assert not (tmp_path / "killed" / "result.json").exists()
@@ -96,5 +99,9 @@ def test_two_ranks_train_alike_and_go_on_after_a_kill(root: Path, model_folder: 
     for name in ("plain", "whole"):
         assert same_weights(tmp_path / name, tmp_path / name, 0, 1)
         assert len({(tmp_path / name / f"reserve-{rank}.json").read_text() for rank in (0, 1)}) == 1
+    for part in (tmp_path / "plain" / "rollouts").iterdir():  # both ranks' groups share one divisor
+        groups, rule = read_groups(part), AdvantageRule("batch", floor=0.1)
+        assert [group.advantages for group in over_step(groups, rule)] == [group.advantages for group in groups]
+        assert step_spread(groups, rule) > 0.1
     asked = [row[1] for row in outcome(tmp_path / "plain")["rows"]]
     assert asked == [f"rl-{number % 4}" for number in range(6 * 2) for _ in range(4)]  # as one process asks

@@ -193,6 +193,23 @@ def test_grpos_result_says_in_words_what_was_declared_and_what_looks_wrong(chain
     assert all(isinstance(sign, str) for sign in result["signs"])
 
 
+def test_a_child_asks_all_questions_that_would_have_been_measured(
+    root: Path, chain: tuple[RunConfig, RunFolder]
+) -> None:
+    _, run = chain
+    changes = {"parent": run.name, "parent_stage": "warmup", "grpo": {**CONFIG["grpo"], "questions": "all", "steps": 4}}
+    config, child = open_run(root, run.path.parent, name="all", **changes)
+    stages.grpo(config, child)
+    result = child.stage("grpo").result()
+    assert not child.stage("difficulty_warm").path.exists()
+    assert child.source("warmup").path == run.stage("warmup").path
+    asked = {row.question_id for row in read_rollouts(child.stage("grpo").path / "rollouts")}
+    measured = {row.question_id for row in read_rollouts(run.stage("difficulty_warm").path / "rollouts")}
+    assert asked == measured
+    assert (result["questions"], result["too_long"], result["databases"]) == (3, [], ["stable"])
+    assert "every question without a band equally often" in result["sampling"]
+
+
 def test_curves_go_to_tensorboard_and_what_was_fine_tuned_is_asked_again(chain: tuple[RunConfig, RunFolder]) -> None:
     _, run = chain
     stage = run.stage("grpo")
