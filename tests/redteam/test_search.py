@@ -70,7 +70,7 @@ def test_what_is_done_is_not_done_again(
     pairs: Pairs, arena: Arena, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = hunt(pairs[:1], arena, tmp_path, "bound-v1", instances=2, budget=20)
-    monkeypatch.setattr(room._Hunt, "run", None)
+    monkeypatch.setattr(room.Hunt, "run", None)
     again = hunt(pairs[:1], arena, tmp_path, "bound-v1", instances=2, budget=20)
     assert (again.finds, again.counts) == (first.finds, first.counts)
 

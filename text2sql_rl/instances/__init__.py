@@ -24,7 +24,8 @@ from text2sql_rl.gold import Runs, prepare_golds
 from text2sql_rl.instances.files import make_instance, opened, read_sources
 from text2sql_rl.instances.literals import border_values
 from text2sql_rl.instances.mutants import mutants
-from text2sql_rl.instances.rows import MORE_RECIPES, RECIPES, Recipe, Source
+from text2sql_rl.instances.recipes import MORE_RECIPES, RECIPES, Recipe
+from text2sql_rl.instances.rows import Source
 from text2sql_rl.records import Gold, Instance, Match
 from text2sql_rl.sandbox import Job
 

@@ -1,14 +1,17 @@
-"""Rows aimed at one candidate: around its own literals, empty and zero where it reads what the gold does not.
+"""A second look at a candidate that matches on all rows so far: on more rows, and on rows aimed at what it says.
 
-In: a database, a gold, and a candidate that matches it on all rows so far but says it otherwise (`says_otherwise`).
-Out:
-the verdict on a few small instances, fixed by the three, which live as long as they are looked at. Shared instances
-stand around the borders of all golds. A candidate that leaves out this gold's condition or draws borders of its own
-(`CASE WHEN id IN (11, 24)`, `COALESCE(town, 'Bath')`, `LIMIT 41`) can be right on all of them by luck; here luck ends.
+In: a database, a gold, and a candidate that matches it but says it otherwise (otherwise.py). Out: the verdict on the
+reserve of the database (reserve.py), and then on a few small instances made for the pair. Shared instances stand around
+the borders of all golds. A candidate that leaves out this gold's condition or draws borders of its own (`CASE WHEN id
+IN (11, 24)`, `COALESCE(town, 'Bath')`, `> 9` for `> 10`) can be right on all of them by luck; here luck ends.
+
+Aimed rows depend on gold and candidate by what these compare, count and read (`_Aimed`), so candidates that differ in
+other things share them. They live as long as they are looked at.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,83 +19,83 @@ import shutil
 import tempfile
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from text2sql_rl.compare import compare, tells
 from text2sql_rl.gold import Runs, prepare_golds
-from text2sql_rl.instances import fair
+from text2sql_rl.instances import fair, reserve
+from text2sql_rl.instances.compared import Place, column_meets, group_sizes, ordering_columns
 from text2sql_rl.instances.files import make_instance, opened, read_sources
 from text2sql_rl.instances.literals import border_values
-from text2sql_rl.instances.rows import Recipe, Source, nullable
-from text2sql_rl.records import Database, Gold, Instance, Outcome, Table, Verdict
+from text2sql_rl.instances.otherwise import says_otherwise, tokens
+from text2sql_rl.instances.recipes import Recipe
+from text2sql_rl.instances.rows import Source, nullable
+from text2sql_rl.records import Database, Gold, Instance, Outcome, Verdict
 from text2sql_rl.sandbox import Job
 from text2sql_rl.sandbox.names import words
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 2
-_FEW = Recipe("aimed few", mix=0.6, fresh=0.2, border=0.5, twin=0.3, null=0.3, rows=(4, 8))
+VERSION = 3
+_FEW = Recipe("aimed few", mix=0.6, fresh=0.2, border=0.5, twin=0.3, null=0.3, met=0.6, rows=(4, 8))
+# Few values, so that groups are of nearly one size and a NULL or a row more decides which comes first.
+_NARROW = Recipe("aimed narrow", mix=0.6, border=0.15, null=0.35, met=0.6, narrow=3, rows=(5, 18))
 RECIPES = (
-    Recipe("aimed long", mix=0.5, fresh=0.2, border=0.6, null=0.05, rows=(100, 140), grown=1.15, lacks=0),
-    Recipe("aimed empty", mix=0.5, border=0.4, tie=0.2, twin=0.2, null=0.4, rows=(30, 50), lacks=1),
+    Recipe("aimed long", mix=0.5, fresh=0.2, border=0.6, null=0.05, met=0.5, rows=(100, 140), grown=1.15, lacks=0),
+    Recipe("aimed empty", mix=0.5, border=0.4, tie=0.2, twin=0.2, null=0.4, met=0.5, rows=(30, 50), lacks=1),
     _FEW,
-    replace(_FEW, name="aimed few again"),
 )
+# Where one row or number answers, an instance is one try only.
+MORE_RECIPES = (
+    replace(_FEW, name="aimed few again", null=0.6),
+    _NARROW,
+    # More parents than children: groups that a join of another kind fills.
+    replace(_NARROW, name="aimed lonely", null=0.6, rows=(14, 22), leaves=(8, 14)),
+)
+# So often NULL is only what one of the two reads and the other does not, where there is such a column.
+_OFTEN = 0.6
+# Many different rows that meet the gold's conditions: more than a limit of the candidate's own lets through.
+_FULL = Recipe("aimed full", mix=0.3, fresh=0.5, border=0.8, met=0.5, rows=(150, 200), leaves=(80, 120))
+_BLOCKS = Recipe("aimed blocks", mix=0.5, border=0.3, null=0.1, met=0.5, rows=(12, 16))
+_BLOCK_ROWS = 160
+_ANSWERING = words("avg( count( group having limit max( min( over( sum( except intersect distinct")
 # Files in memory where the system has such a place: a file on disk waits for the disk several times.
 _SHARED_MEMORY = Path("/dev/shm")
 # So many candidates have their files on disk together.
 _AT_ONCE = 32
 _KEPT = 4096
-_KEPT_SOURCES = 64
-_TOKEN = re.compile(
-    r"(\$\w*\$).*?\1|[<>=!]+|'(?:[^']|'')*'|\d[\d.]*(?:e[+-]?\d+)?|[^\W\d]\w*(?:\s*\()?", re.IGNORECASE | re.DOTALL
-)
-# Words that change what a statement means; those that only lay it out are no functions where a bracket follows.
-_TELLING = words(
-    "all and any anti between case cross distinct except exists false filter full group having ilike in intersect is"
-    " left like limit natural not null offset or outer over qualify right semi some true union using where"
-)
-_JOINING = words("and or")
-_LAYOUT = words("as by else end from inner join on order select then values when with")
+_KEPT_DATABASES = 24
+_Doubt = tuple[Instance, Gold, str]
 
 
-def says_otherwise(sql: str, gold_sql: str, tables: Sequence[Table]) -> bool:
-    """Whether one statement holds a literal, a name of the schema, a function or a telling word that the other lacks.
+@dataclass(slots=True)
+class _Known:
+    """A real instance that was read: its tables, and its reserve once somebody needed it."""
 
-    Names that either makes up (aliases) do not count. Costs some microseconds.
-    """
-    apart = _tokens(sql) ^ _tokens(gold_sql)
-    if apart <= _JOINING:
-        return False  # the same conditions, said twice
-    if any(token[0] in "'$0123456789<>=!" or token[-1] == "(" or token in _TELLING for token in apart):
-        return True
-    return bool(apart & _names(tuple(tables)))
+    open_one: contextlib.ExitStack
+    connection: duckdb.DuckDBPyConnection
+    sources: tuple[Source, ...]
+    reserve: tuple[Instance, ...] | None = None
 
 
-@lru_cache(maxsize=4096)
-def _tokens(sql: str) -> frozenset[str]:
-    """Literals, words, and functions with their bracket; in small letters."""
-    found = set()
-    for match in _TOKEN.finditer(sql):
-        literal = match[0][0] in "'$"
-        word, bracket, _ = (match[0], "", "") if literal else match[0].lower().partition("(")
-        word = word.rstrip()
-        found.add(f"{word}(" if bracket and word not in _TELLING | _LAYOUT else word)
-    return frozenset(found)
+@dataclass(frozen=True, slots=True)
+class _Aimed:
+    """All that aimed rows depend on beside the real ones."""
 
+    sources: tuple[Source, ...]
+    borders: dict[str, tuple[Any, ...]]
+    meets: dict[Place, tuple[Place, ...]]
+    recipes: tuple[Recipe, ...]
 
-@lru_cache(maxsize=64)
-def _names(tables: tuple[Table, ...]) -> frozenset[str]:
-    return frozenset(
-        word.lower()
-        for table in tables
-        for name in (table.name, *(column.name for column in table.columns))
-        for word in re.findall(r"\w+", name)
-    )
+    def stamp(self, real: Instance, gold_sql: str) -> str:
+        read = [one.table.name for one in self.sources if one.rows]
+        parts = [sorted(self.borders.items()), sorted(self.meets.items())]
+        parts += [[one.name, sorted(one.nulls), sorted(one.wide), one.blocks] for one in self.recipes]
+        return json.dumps(["aimed", VERSION, duckdb.__version__, real.sha256, gold_sql, read, repr(parts)])
 
 
 class Aim:
@@ -103,15 +106,18 @@ class Aim:
         home = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
         self._folder = Path(tempfile.mkdtemp(prefix="text2sql-rl-", dir=home))
         self._gone = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self._sources: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._reserve = reserve.Reserve()
         self._seen: OrderedDict[tuple[str, str, str], Verdict | None] = OrderedDict()
 
     def close(self) -> None:
         """Remove the folder."""
+        while self._known:
+            self._forget()
         self._gone()
 
     def told(self, matched: Sequence[tuple[Database, Gold, str]], sandbox: Runs) -> list[Verdict | None]:
-        """What tells each candidate from its gold on rows aimed at it, or a verifier's fault; None where nothing does.
+        """What tells each candidate from its gold on further rows, or a verifier's fault; None where nothing does.
 
         Args:
             matched: databases, golds prepared on their real rows, and candidates that match there.
@@ -126,9 +132,12 @@ class Aim:
             for key, (database, gold, sql) in zip(keys, matched, strict=True)
             if key not in self._seen and says_otherwise(sql, gold.sql, database.tables)
         }
-        doubted = list(new.values())
-        parts = (doubted[at : at + _AT_ONCE] for at in range(0, len(doubted), _AT_ONCE))
-        found = dict(zip(new, (verdict for part in parts for verdict in self._look(part, sandbox)), strict=True))
+        found: dict[tuple[str, str, str], Verdict | None] = {}
+        # By database: a worker keeps some tens of instances open.
+        for part in _parts(sorted(new, key=lambda key: key[0])):
+            found.update(zip(part, self._on_reserve([new[key] for key in part], sandbox), strict=True))
+        for part in _parts([key for key, verdict in found.items() if verdict is None]):
+            found.update(zip(part, self._on_aimed([new[key] for key in part], sandbox), strict=True))
         told = [found[key] if key in found else self._seen.get(key) for key in keys]
         for key, verdict in found.items():
             if verdict is None or verdict.code != Outcome.FAULT.value:
@@ -137,35 +146,97 @@ class Aim:
             self._seen.popitem(last=False)
         return told
 
-    def _look(self, doubted: Sequence[tuple[Instance, Gold, str]], sandbox: Runs) -> list[Verdict | None]:
+    def _on_reserve(self, doubted: Sequence[_Doubt], sandbox: Runs) -> list[Verdict | None]:
+        made = []
+        for real, _, _ in doubted:
+            known = self._read(real)
+            if known.reserve is None:
+                known.reserve = reserve.make_reserve(known.connection, real, known.sources, self._folder)
+            made.append(known.reserve)
+        pairs = [(one, doubt[1].sql) for doubt, instances in zip(doubted, made, strict=True) for one in instances]
+        return self._compared(doubted, made, self._reserve.golds(pairs, sandbox), sandbox)
+
+    def _on_aimed(self, doubted: Sequence[_Doubt], sandbox: Runs) -> list[Verdict | None]:
         made = [self._made(real, gold.sql, sql) for real, gold, sql in doubted]
-        pairs = [(one, *doubt[1:]) for doubt, instances in zip(doubted, made, strict=True) for one in instances]
-        others = prepare_golds([(one, gold.sql) for one, gold, _ in pairs], sandbox)
-        executions = sandbox.run([Job(one, sql) for one, _, sql in pairs])
-        for one, *_ in pairs:
+        pairs = [(one, doubt[1].sql) for doubt, instances in zip(doubted, made, strict=True) for one in instances]
+        different = {(one.sha256, sql): (one, sql) for one, sql in pairs}
+        golds = dict(zip(different, prepare_golds(list(different.values()), sandbox), strict=True))
+        verdicts = self._compared(doubted, made, [golds[one.sha256, sql] for one, sql in pairs], sandbox)
+        for one, _ in pairs:
             one.path.unlink(missing_ok=True)
-        golds = [fair(gold, (other,))[0] for (_, gold, _), other in zip(pairs, others, strict=True)]
-        verdicts = iter([compare(gold, execution) for gold, execution in zip(golds, executions, strict=True)])
+        return verdicts
+
+    def _compared(
+        self,
+        doubted: Sequence[_Doubt],
+        made: Sequence[Sequence[Instance]],
+        golds: Sequence[Gold],
+        sandbox: Runs,
+    ) -> list[Verdict | None]:
+        """The first telling verdict of each candidate on its instances; `golds` has one for each of these."""
+        pairs = [(one, *doubt[1:]) for doubt, instances in zip(doubted, made, strict=True) for one in instances]
+        executions = sandbox.run([Job(one, sql) for one, _, sql in pairs])
+        fairly = [fair(gold, (other,))[0] for (_, gold, _), other in zip(pairs, golds, strict=True)]
+        verdicts = iter([compare(gold, execution) for gold, execution in zip(fairly, executions, strict=True)])
         return [_first_telling([next(verdicts) for _ in instances]) for instances in made]
 
     def _made(self, real: Instance, gold_sql: str, sql: str) -> tuple[Instance, ...]:
-        with opened(real) as connection:
-            if real.sha256 not in self._sources:
-                self._sources[real.sha256] = read_sources(connection, real)
-                while len(self._sources) > _KEPT_SOURCES:
-                    self._sources.popitem(last=False)
-            own, named = _tokens(sql) - _tokens(gold_sql), _tokens(sql) | _tokens(gold_sql)
-            sources = _read_by(named, self._sources[real.sha256])
-            # As a condition, 0 is false.
-            borders = border_values((gold_sql, sql))
-            borders |= {name: (*borders.get(name, ()), 0) for name in _numbers(sources) & own}
-            nulls = _emptied(sources, named)
-            stamp = json.dumps(["aimed", VERSION, duckdb.__version__, real.sha256, gold_sql, sql])
-            made = [
-                make_instance(connection, real, sources, replace(recipe, nulls=nulls), borders, stamp, self._folder)
-                for recipe in RECIPES
-            ]
-        return tuple(one for one in made if one is not None)
+        known = self._read(real)
+        aimed = _aimed(known.sources, gold_sql, sql)
+        stamp = aimed.stamp(real, gold_sql)
+        made = [
+            make_instance(
+                known.connection,
+                real,
+                aimed.sources,
+                recipe,
+                aimed.borders,
+                stamp,
+                self._folder,
+                aimed.meets,
+            )
+            for recipe in aimed.recipes
+        ]
+        return tuple(replace(one, index=at) for at, one in enumerate((one for one in made if one is not None), 1))
+
+    def _read(self, real: Instance) -> _Known:
+        if real.sha256 not in self._known:
+            open_one = contextlib.ExitStack()
+            connection = open_one.enter_context(opened(real))
+            self._known[real.sha256] = _Known(open_one, connection, read_sources(connection, real))
+            while len(self._known) > _KEPT_DATABASES:
+                self._forget()
+        return self._known[real.sha256]
+
+    def _forget(self) -> None:
+        _, known = self._known.popitem(last=False)
+        known.open_one.close()
+        for one in known.reserve or ():
+            one.path.unlink(missing_ok=True)
+
+
+def _aimed(sources: Sequence[Source], gold_sql: str, sql: str) -> _Aimed:
+    own, named = tokens(sql) - tokens(gold_sql), tokens(sql) | tokens(gold_sql)
+    needed = _read_by(named, sources)
+    # As a condition, 0 is false.
+    borders = border_values((gold_sql, sql), below=True)
+    borders |= {name: (*borders.get(name, ()), 0) for name in _numbers(needed) & own}
+    recipes: tuple[Recipe, ...] = (*RECIPES, *MORE_RECIPES) if named & _ANSWERING else RECIPES
+    if "limit" in tokens(sql) and ("limit" in own or any(token.isdecimal() for token in own)):
+        recipes = (*recipes, _FULL)
+    if sizes := group_sizes((gold_sql, sql)):
+        times = max(1, min(4, _BLOCK_ROWS // sum(sizes)))
+        rows = times * sum(sizes)
+        recipes = (*recipes, replace(_BLOCKS, blocks=sizes, rows=(rows, rows)))
+    nulls, wide = _emptied(needed, named), ordering_columns((gold_sql, sql))
+    apart = _emptied(needed, tokens(sql) ^ tokens(gold_sql)) or nulls
+    recipes = tuple(replace(one, nulls=apart if one.null >= _OFTEN else nulls, wide=wide) for one in recipes)
+    meets = column_meets((gold_sql, sql), [one.table for one in needed])
+    return _Aimed(needed, borders, meets, recipes)
+
+
+def _parts(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (keys[at : at + _AT_ONCE] for at in range(0, len(keys), _AT_ONCE))
 
 
 def _first_telling(verdicts: Sequence[Verdict]) -> Verdict | None:

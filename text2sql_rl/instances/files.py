@@ -22,7 +22,8 @@ import duckdb
 
 from text2sql_rl.databases import quoted, read_schema
 from text2sql_rl.errors import DataError, RunError
-from text2sql_rl.instances.rows import Maker, Recipe, Row, Source
+from text2sql_rl.instances.recipes import Recipe
+from text2sql_rl.instances.rows import Maker, Place, Row, Source
 from text2sql_rl.records import Column, ForeignKey, Instance, Table
 
 # So many real rows of a table are enough to draw from.
@@ -65,6 +66,7 @@ def make_instance(
     borders: Mapping[str, Sequence[object]],
     stamp: str,
     folder: Path,
+    meets: Mapping[Place, Sequence[Place]] | None = None,
 ) -> Instance | None:
     """Make one instance after a recipe, or find it made before; None when the recipe cannot keep the schema's promises.
 
@@ -76,11 +78,13 @@ def make_instance(
         borders: lower-cased column name -> values around the golds' literals.
         stamp: all that the rows depend on beside the recipe.
         folder: where the file goes.
+        meets: (table, column) -> columns that a statement compares it with.
     """
     sha = hashlib.sha256(f"{stamp}{recipe.name}".encode()).hexdigest()
     path = folder / f"{real.database}-{sha[:16]}.duckdb"
     if not path.exists():
-        maker = Maker(random.Random(sha), recipe, borders)
+        referred = frozenset(key.table for source in sources if source.rows for key in source.table.foreign_keys)
+        maker = Maker(random.Random(sha), recipe, borders, meets or {}, referred)
         try:
             write_instance(connection, path, sources, {source.table.name: maker.make(source) for source in sources})
         except DataError:

@@ -11,25 +11,40 @@ import datetime
 import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 
 _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between, exp.Like, exp.ILike, exp.Case)
+_ORDERED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 _NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,9})?")
 _HOLDS_LITERAL = re.compile(r"['$\d]")
 
 
-def border_values(golds: Iterable[str]) -> dict[str, tuple[Any, ...]]:
-    """Lower-cased column name -> values to put into it, without repetition, in a fixed order."""
+@lru_cache(maxsize=512)
+def parsed(sql: str) -> exp.Expr | None:
+    """The statement as a tree, which nobody may change; None where sqlglot cannot read it."""
+    try:
+        return sqlglot.parse_one(sql, dialect="duckdb")
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        return None
+
+
+def border_values(golds: Iterable[str], below: bool = False) -> dict[str, tuple[Any, ...]]:
+    """Lower-cased column name -> values to put into it, without repetition, in a fixed order.
+
+    Args:
+        golds: the statements.
+        below: with texts before each one that something is less or more than.
+    """
     found: dict[str, dict[str, Any]] = {}
     for sql in golds:
         if not _HOLDS_LITERAL.search(sql):
             continue
-        try:
-            tree = sqlglot.parse_one(sql, dialect="duckdb")
-        except (sqlglot.errors.SqlglotError, RecursionError):
+        tree = parsed(sql)
+        if tree is None:
             continue
         for node in tree.find_all(*_COMPARED):
             compared = [node]
@@ -37,7 +52,11 @@ def border_values(golds: Iterable[str]) -> dict[str, tuple[Any, ...]]:
                 compared = [node.this, *(when.this for when in node.args["ifs"])] if node.this else []
             columns = [column.name.lower() for part in compared for column in part.find_all(exp.Column)]
             for literal in (one for part in compared for one in part.find_all(exp.Literal)):
-                for value in _around(literal, isinstance(node, exp.Like | exp.ILike)):
+                values = [*_around(literal, isinstance(node, exp.Like | exp.ILike))]
+                if below and literal.is_string and isinstance(node, _ORDERED):
+                    # What is added above is all after it.
+                    values += [text for end in (-1, -2, 1) if (text := literal.this[:end]) and text != literal.this]
+                for value in values:
                     for column in columns:
                         found.setdefault(column, {}).setdefault(repr(value), value)
     return {column: tuple(values.values()) for column, values in found.items()}

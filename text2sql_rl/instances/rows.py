@@ -15,54 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from text2sql_rl.instances.copies import copies, names_of
-from text2sql_rl.instances.values import fitting, near, unused, without_one
+from text2sql_rl.instances.keys import Keys
+from text2sql_rl.instances.recipes import Recipe
+from text2sql_rl.instances.values import as_met, different, fitting, near, without_one
 from text2sql_rl.records import Column, ForeignKey, Table
 
 Row = list[Any]
-# No table gets longer than this, however long the real one is.
-_LONGEST = 600
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How rows are changed; every share is a probability in [0, 1] a row and column.
-
-    `mix` takes the cell of another row, `fresh` a value near the column's own, `border` a value around a literal,
-    `tie` the cell of the row before, `twin` all cells of the row before (keys aside). `nulls` names the (table,
-    column)s that get NULLs in a share `null` of their rows. `rows` bounds the size of a table; `grown` is the least
-    size as a multiple of the real one. `lacks` is the turn of the value that a column of three or more does without,
-    unless a gold speaks of it; -1 keeps all.
-    """
-
-    name: str
-    mix: float = 0.0
-    fresh: float = 0.0
-    border: float = 0.0
-    tie: float = 0.0
-    twin: float = 0.0
-    nulls: frozenset[tuple[str, str]] = frozenset()
-    null: float = 0.4
-    rows: tuple[int, int] = (5, 14)
-    grown: float = 0.0
-    lacks: int = -1
-
-
-# Gentle first: an instance that changes less is preferred when it tells as much.
-RECIPES = (
-    Recipe("mixed", mix=0.4, fresh=0.2, border=0.2, rows=(6, 16)),
-    Recipe("borders", mix=0.2, fresh=0.1, border=0.6, rows=(8, 18)),
-    Recipe("fresh", mix=0.3, fresh=0.6, border=0.1, rows=(5, 12)),
-    Recipe("scrambled", mix=0.9, border=0.1, rows=(10, 24)),
-    Recipe("ties", mix=0.3, border=0.2, tie=0.5, rows=(8, 18)),
-    Recipe("large", mix=0.5, fresh=0.3, border=0.3, rows=(30, 45)),
-    Recipe("sparse", mix=0.5, fresh=0.3, border=0.2, rows=(2, 5)),
-)
-# Small tables leave little room for luck; made when a mutant is still not told.
-MORE_RECIPES = (
-    Recipe("few", mix=0.7, fresh=0.3, border=0.2, rows=(2, 4)),
-    Recipe("some", mix=0.7, fresh=0.4, border=0.1, rows=(3, 7)),
-    Recipe("odd", mix=0.5, fresh=0.8, border=0.3, rows=(4, 9)),
-)
+Place = tuple[str, str]
+# So many tries to find other parents for a row whose key is made of references.
+_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +61,20 @@ class Maker:
         draw: the only source of chance.
         recipe: how rows change.
         borders: lower-cased column name -> values around the golds' literals.
+        meets: (table, column) in small letters -> those that a statement compares it with.
+        referred: tables that another one refers to.
     """
 
     draw: random.Random
     recipe: Recipe
     borders: Mapping[str, Sequence[Any]]
+    meets: Mapping[Place, Sequence[Place]] = field(default_factory=dict)
+    referred: frozenset[str] = frozenset()
     made: dict[str, list[Row]] = field(default_factory=dict)
     _columns: dict[str, dict[str, int]] = field(default_factory=dict)
     _turns: dict[str, int] = field(default_factory=dict)
     _around: list[list[Any]] = field(default_factory=list)
+    _values: dict[int, list[Any]] = field(default_factory=dict)
     _parents: dict[int, tuple[list[tuple[Any, ...]], set[tuple[Any, ...]]]] = field(default_factory=dict)
 
     def make(self, source: Source) -> list[Row]:
@@ -116,7 +82,7 @@ class Maker:
         table = source.table
         rows: list[Row] = []
         self.made[table.name] = rows
-        self._parents = {}
+        self._parents, self._values = {}, {}
         self._columns[table.name] = {column.name: at for at, column in enumerate(table.columns)}
         if not source.rows:
             return rows
@@ -134,33 +100,62 @@ class Maker:
             else without_one(owned[at], self._around[at], self.recipe.lacks, f"{table.name}.{column.name}")
             for at, column in enumerate(table.columns)
         ]
+        if self.recipe.narrow:
+            as_is = keys | bound | {at for at, one in enumerate(table.columns) if one.name.lower() in self.recipe.wide}
+            kept = [own if at in as_is else self._narrowed(at, own) for at, own in enumerate(kept)]
         lost = [set(map(repr, owned[at])) - set(map(repr, kept[at])) for at in range(len(kept))]
-        taken: dict[tuple[int, ...], set[tuple[Any, ...]]] = {group: set() for group in source.unique}
-        for _ in range(self._size(table)):
-            twin = rows and self.draw.random() < self.recipe.twin
+        taken = Keys(source.unique, bound, source.rows)
+        for number in range(self._size(table)):
+            twin = rows and self._twin(table, number)
             row = list(rows[-1] if twin else self.draw.choice(source.rows))
             for at, column in enumerate(table.columns):
                 if at in keys - bound:
-                    row[at] = self._border(column, at, row[at])
+                    row[at] = self._meet(table, column, self._border(column, at, row[at]), owned[at])
                 elif twin:
                     continue
                 elif at in bound:
                     row[at] = self._emptied(table, column, row[at])
                 else:
                     cell = self.draw.choice(kept[at]) if lost[at] and repr(row[at]) in lost[at] else row[at]
-                    row[at] = self._cell(source, column, at, cell, rows, kept[at])
+                    row[at] = self._meet(table, column, self._cell(source, column, at, cell, rows, kept[at]), owned[at])
             for copy in copied:
                 cell = row[copy.leader]
                 row[copy.follower] = None if cell is None else copy.write(cell, self.draw)
-            if (twin or self._bind(source, row)) and self._unique(source, row, taken, bound):
+            if (twin or self._bind(source, row)) and (taken.take(row) or self._rebound(source, row, taken)):
                 rows.append(row)
         self.draw.shuffle(rows)
         return rows
 
     def _size(self, table: Table) -> int:
         low, high = self.recipe.rows
-        least = min(round(table.rows * self.recipe.grown), _LONGEST)
+        if self.recipe.leaves and table.name not in self.referred:
+            low, high = self.recipe.leaves
+        least = min(round(table.rows * self.recipe.grown), self.recipe.longest)
         return self.draw.randint(max(low, least), max(high, least))
+
+    def _twin(self, table: Table, number: int) -> bool:
+        """Whether row `number` repeats the one before."""
+        if not self._in_blocks(table):
+            return self.draw.random() < self.recipe.twin
+        place = number % sum(self.recipe.blocks)
+        starts = [sum(self.recipe.blocks[:at]) for at in range(len(self.recipe.blocks))]
+        return place not in starts
+
+    def _in_blocks(self, table: Table) -> bool:
+        return bool(self.recipe.blocks) and table.name not in self.referred
+
+    def _next(self, name: str, values: Sequence[Any]) -> Any:
+        """Another value each time, as long as there are some: so that blocks fall into different groups."""
+        turn = self._turns[name] = self._turns.get(name, self.draw.randrange(max(len(values), 1))) + 1
+        return values[turn % len(values)] if values else None
+
+    def _narrowed(self, at: int, own: Sequence[Any]) -> Sequence[Any]:
+        """Few of a column's values, first those that a literal names."""
+        values = list(dict.fromkeys(cell for cell in own if cell is not None))
+        named = [value for value in values if value in self._around[at]]
+        others = [value for value in values if value not in named]
+        self.draw.shuffle(others)
+        return [*named, *others][: self.recipe.narrow] or own
 
     def _emptied(self, table: Table, column: Column, cell: Any) -> Any:
         named = column.nullable and (table.name, column.name) in self.recipe.nulls
@@ -173,12 +168,17 @@ class Maker:
         self, source: Source, column: Column, at: int, cell: Any, before: Sequence[Row], own: Sequence[Any]
     ) -> Any:
         recipe, draw = self.recipe, self.draw
+        if self._in_blocks(source.table):
+            cell = self._next(f"{source.table.name}.{column.name}", different(own)) if own else None
+            return self._emptied(source.table, column, self._border(column, at, cell))
         if before and draw.random() < recipe.tie:
             return before[-1][at]
         if draw.random() < recipe.mix:
             cell = draw.choice(own)
         if cell is not None and draw.random() < recipe.fresh:
-            cell = near(cell, own, draw)
+            if at not in self._values:
+                self._values[at] = different(own)
+            cell = near(cell, self._values[at], len(own), draw)
         return self._emptied(source.table, column, self._border(column, at, cell))
 
     def _borders_of(self, names: Sequence[str], own: Sequence[Any]) -> list[Any]:
@@ -193,6 +193,21 @@ class Maker:
             return around[turn % len(around)]
         return cell
 
+    def _meet(self, table: Table, column: Column, cell: Any, own: Sequence[Any]) -> Any:
+        """The cell, or one that a column has which a statement compares this one with."""
+        places = self.meets.get((table.name.lower(), column.name.lower()), ())
+        if not places or self.draw.random() >= self.recipe.met:
+            return cell
+        met = [
+            row[at]
+            for other, rows in self.made.items()
+            for name, at in self._columns[other].items()
+            if (other.lower(), name.lower()) in places
+            for row in rows
+        ]
+        found = as_met(self.draw.choice(met), own) if met else None
+        return cell if found is None else found
+
     def _bind(self, source: Source, row: Row) -> bool:
         """Point every foreign key to a parent that exists; False when there is none and NULL is not allowed."""
         for number, key in enumerate(source.table.foreign_keys):
@@ -204,7 +219,9 @@ class Maker:
                 known = self._known(key)
                 self._parents[number] = (known, set(known))
             known, held = self._parents[number]
-            if known and (mine not in held or self.draw.random() < self.recipe.mix):
+            if known and self._in_blocks(source.table):
+                mine = self._next(f"{source.table.name} {number}", known)
+            elif known and (mine not in held or self.draw.random() < self.recipe.mix):
                 mine = self.draw.choice(known)
             elif not known:
                 if not all(source.table.columns[position].nullable for position in at):
@@ -220,23 +237,17 @@ class Maker:
         known = [tuple(parent[target] for target in targets) for parent in self.made.get(key.table, [])]
         return [values for values in known if None not in values]
 
-    def _unique(
-        self, source: Source, row: Row, taken: dict[tuple[int, ...], set[tuple[Any, ...]]], bound: set[int]
-    ) -> bool:
-        """Give the row unused keys; False when a key is made of foreign keys that are all in use."""
-        for group, used in taken.items():
-            if tuple(row[at] for at in group) in used:
-                free = [at for at in group if at not in bound]
-                if not free:
-                    return False
-                row[free[0]] = unused(
-                    row[free[0]],
-                    {values[group.index(free[0])] for values in used},
-                    [real[free[0]] for real in source.rows],
-                )
-        for group, used in taken.items():
-            key = tuple(row[at] for at in group)
-            if key in used:
-                return False
-            used.add(key)
-        return True
+    def _rebound(self, source: Source, row: Row, taken: Keys) -> bool:
+        """Give a row whose key is in use other parents, where the recipe keeps rows whole; False where it cannot."""
+        if not self.recipe.whole:
+            return False
+        for _ in range(_TRIES):
+            number, key = self.draw.choice(list(enumerate(source.table.foreign_keys)))
+            known = self._parents[number][0] if number in self._parents else ()
+            if known:
+                values = self.draw.choice(known)
+                for position, value in zip(self._positions(source.table, key.columns), values, strict=True):
+                    row[position] = value
+            if taken.take(row):
+                return True
+        return False

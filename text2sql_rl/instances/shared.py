@@ -18,7 +18,8 @@ import duckdb
 
 from text2sql_rl.instances.files import make_instance, opened, read_sources
 from text2sql_rl.instances.literals import border_values
-from text2sql_rl.instances.rows import Recipe, nullable
+from text2sql_rl.instances.recipes import Recipe
+from text2sql_rl.instances.rows import nullable
 from text2sql_rl.records import Instance
 
 # Raise it when other rows would be made from the same inputs.

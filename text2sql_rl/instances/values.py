@@ -52,10 +52,10 @@ def without_one(own: Sequence[Any], around: Sequence[Any], turn: int, name: str)
     return [cell for cell in own if cell != lost]
 
 
-def unused(cell: Any, used: set[Any], real: Sequence[Any]) -> Any:
-    """A key like `cell` that is neither in use nor, if possible, among the real ones."""
+def unused(cell: Any, used: set[Any], top: Any) -> Any:
+    """A key like `cell` that is not in use; a number above `top`, the highest one in use or real."""
     if isinstance(cell, int) and not isinstance(cell, bool):
-        return max([cell, *(value for value in used if value is not None), *real]) + 1
+        return max(cell, top) + 1
     if isinstance(cell, str):
         return next(text for number in range(2, len(used) + 3) if (text := f"{cell}{number}") not in used)
     if isinstance(cell, datetime.date):
@@ -63,17 +63,27 @@ def unused(cell: Any, used: set[Any], real: Sequence[Any]) -> Any:
     return cell
 
 
-def near(cell: Any, own: Sequence[Any], draw: random.Random) -> Any:
+def different(own: Sequence[Any]) -> list[Any]:
+    """The different values of a column, NULL aside, in an order of their own."""
+    return sorted({value for value in own if value is not None}, key=repr)
+
+
+def near(cell: Any, values: Sequence[Any], count: int, draw: random.Random) -> Any:
     """A value of the same kind as `cell`; codes and categories stay among the column's own values.
 
     A column that holds one value only keeps it: variety that the real rows do not have would be unfair.
+
+    Args:
+        cell: the cell, not NULL.
+        values: the column's, see `different`.
+        count: of the column's cells.
+        draw: the dice.
     """
-    values = sorted({value for value in own if value is not None}, key=repr)
     if len(values) < 2:
         return cell
     if isinstance(cell, bool):
         return draw.random() < 0.5
-    if len(values) <= max(2, int(len(own) * _CATEGORIES)):
+    if len(values) <= max(2, int(count * _CATEGORIES)):
         return draw.choice(values)
     if isinstance(cell, int):
         low, high = min(values), max(values)
@@ -116,6 +126,18 @@ def fitting(values: Iterable[Any], own: Sequence[Any]) -> list[Any]:
     if read := _read_as(own):
         found = [value for value in found if not isinstance(value, str) or read.fullmatch(value)]
     return [_like(value, own) for value in found]
+
+
+def as_met(value: Any, own: Sequence[Any]) -> Any:
+    """A cell of another column as this one would hold it, so that the two compare equal; None where it cannot."""
+    if found := fitting((value,), own):
+        return found[0]
+    sample = next((cell for cell in own if cell is not None), None)
+    if isinstance(sample, str) and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(sample, int) and isinstance(value, str) and re.fullmatch(r"-?\d{1,9}", value):
+        return int(value)
+    return None
 
 
 def _read_as(own: Sequence[Any]) -> re.Pattern[str] | None:
