@@ -224,6 +224,22 @@ def test_a_rule_is_told_in_words(call: Call, stable: Path) -> None:
     assert "right beats wrong by at least" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "words", [("synthesize", "stable"), ("validate", "rl"), ("redteam", "bound-v1")], ids=lambda words: words[0]
+)
+@pytest.mark.parametrize("out", ["folder", "file/below.json"])
+def test_a_file_that_cannot_be_written_is_told_before_the_work(
+    call: Call, stable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], out: str
+) -> None:
+    monkeypatch.setattr("text2sql_rl.sandbox.Sandbox", None)  # no work was begun
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    done = call(*words, "--out", str(tmp_path / out))
+    assert done.returncode == 2
+    assert "--out" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_synthesized_questions_lie_in_their_file(call: Call, stable: Path, tmp_path: Path) -> None:
     out = tmp_path / "train" / "rl.jsonl"
     done = call("synthesize", "stable", "--out", str(out), "--count", "3", "--seed", "1")

@@ -46,8 +46,10 @@ def synthesize(
     from text2sql_rl.content import open_store
     from text2sql_rl.questions import load_file
     from text2sql_rl.records import Split
+    from text2sql_rl.runs.files import refuse_unwritable
     from text2sql_rl.synthesis import synthesize_to_file
 
+    refuse_unwritable(out)
     taken = [question.text for path in avoid or () for question in load_file(path, Split.TRAIN)]
     made = synthesize_to_file(
         open_store(), databases, out, count, seed, wording=wording.value, shapes=shape or (), taken=taken

@@ -73,11 +73,14 @@ def redteam(
     from text2sql_rl.redteam.payouts import planned
     from text2sql_rl.redteam.search import search
     from text2sql_rl.redteam.targets import prepare_targets
+    from text2sql_rl.runs.files import refuse_unwritable
     from text2sql_rl.sandbox import Sandbox
     from text2sql_rl.scoring import load_rule
 
     if reward and fuzz:
         raise ConfigError("the search needs a rule", field="--fuzz", fix="Leave --reward or --fuzz out")
+    if out is not None:
+        refuse_unwritable(out)
     corpus, judged_by, screen = load_corpus(families=families or ()), load_rule(rule), Console(stderr=True)
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(console=screen, transient=True, disable=not screen.is_terminal))

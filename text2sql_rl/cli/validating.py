@@ -35,9 +35,12 @@ def validate(
     from rich.progress import MofNCompleteColumn, Progress
 
     from text2sql_rl.importers.layout import write_lines
+    from text2sql_rl.runs.files import refuse_unwritable
     from text2sql_rl.scoring import load_rule
     from text2sql_rl.validation import read_material, validate
 
+    if out is not None:
+        refuse_unwritable(out)
     material = read_material(data)
     screen = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())

@@ -193,6 +193,15 @@ def refuse_existing(out: Path) -> None:
         raise RunError("exists already", file=out, field="--out", fix="Give a folder that does not exist.")
 
 
+def refuse_unwritable(out: Path) -> None:
+    """Raise a RunError where a file that long work ends with cannot be written: told before the work."""
+    if out.is_dir():
+        raise RunError("is a folder", file=out, field="--out", fix="Give the name of a file.")
+    above = next(folder for folder in out.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise RunError("no file can be written there", file=above, field="--out", fix="Name another place.")
+
+
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """A folder to fill; it gets its name when the block ends well, and is gone when it does not.

@@ -94,7 +94,7 @@ class RunFolder:
             raise RunError(f"has format {record.get('format')!r}, not {_FORMAT}", file=self._file, field="format",
                            fix="Read it with the version of text2sql-rl that wrote it.")  # fmt: skip
         for key, kind in _KEYS.items():
-            if not isinstance(record.get(key), kind) or not record[key] and kind is list:
+            if not isinstance(record.get(key), kind) or (not record[key] and kind is list):
                 raise RunError("is missing or damaged", file=self._file, field=key,
                                fix="Restore it, or start the run over with --fresh.")  # fmt: skip
         return record

@@ -106,7 +106,9 @@ class Report:
         """The counts in words, then up to `most` rejected golds with their reasons."""
         counts = self.as_json()
         yield (
-            f"{counts['questions']} questions under {self.rule}: {counts['clean']} clean, {counts['rejected']} rejected"
+            f"{counts['questions']} questions checked under rule {self.rule}: {counts['clean']} without a remark, "
+            f"{len(self.marked()) - counts['rejected']} flagged (usable, but weak evidence), {counts['rejected']} "
+            "rejected (their gold cannot judge an answer)"
         )
         for title, found, words in (("rejected", counts["rejects"], REJECTS), ("flagged", counts["flags"], FLAGS)):
             for code, number in found.items():
@@ -115,6 +117,6 @@ class Report:
         if made:
             yield f"  {told} of {made} wrong versions of the golds give another answer on the real rows"
         for one in self.rejected[:most]:
-            yield f"{one.question.id} ({one.question.database}) {one.reject}: {one.reason}"
+            yield f"{one.question.id} ({one.question.database}) {one.reject}: {' '.join(one.reason.split())}"
         if len(self.rejected) > most:
             yield f"and {len(self.rejected) - most} more"
