@@ -93,7 +93,7 @@ RULES = (
     Rule("calendar", ("mysql",), calendar.apply),
     Rule("formats", ("postgres",), formats.apply),
     Rule("ordered", ("postgres",), ordered.apply),
-    Rule("functions", ("sqlite",), functions.apply),
+    Rule("functions", _LOOSE, functions.apply),
     Rule("texts", _LOOSE, texts.apply),
     Rule("casts", _LOOSE, casts.apply),
     Rule("precision", ("mysql", "postgres"), precision.apply),

@@ -1,4 +1,6 @@
-"""Functions that DuckDB lacks, or means something else by: printf, format, typeof, char, hex, likely.
+"""Functions that DuckDB lacks, or means something else by: printf, format, typeof, char, hex, likely in SQLite.
+
+In MySQL: SUBSTRING_INDEX, the text before the n-th separator, or behind it from the end.
 
 printf and format with a literal pattern (https://sqlite.org/printf.html): %d cuts fractions off, %s writes NULL as
 nothing, numbers that are NULL are 0, and a comma groups the thousands of whole numbers. Not here: other codes, a
@@ -27,6 +29,8 @@ def apply(tree: exp.Expr, names: Names) -> int:
     Raises:
         UnknownModifierError: a pattern that cannot be written for DuckDB.
     """
+    if names.dialect == "mysql":
+        return _substring_indexes(tree)
     changed = 0
     for call in reversed(list(tree.find_all(*_WRITTEN, exp.Anonymous))):
         if isinstance(call, exp.Anonymous) and call.name.lower() not in _CALLED:
@@ -35,6 +39,19 @@ def apply(tree: exp.Expr, names: Names) -> int:
         if new is not None:
             call.replace(new)
             changed += 1
+    return changed
+
+
+def _substring_indexes(tree: exp.Expr) -> int:
+    changed = 0
+    for call in list(tree.find_all(exp.SubstringIndex)):
+        value, separator, count = call.this, call.args["delimiter"], call.args["count"]
+        parts = exp.Anonymous(this="STRING_SPLIT", expressions=[value.copy(), separator.copy()])
+        last = isinstance(count, exp.Neg)
+        ends = [count.copy(), exp.Literal.number(-1)] if last else [exp.Literal.number(1), count.copy()]
+        some = exp.Anonymous(this="ARRAY_SLICE", expressions=[parts, *ends])
+        call.replace(exp.Anonymous(this="ARRAY_TO_STRING", expressions=[some, separator.copy()]))
+        changed += 1
     return changed
 
 

@@ -18,7 +18,20 @@ def apply(tree: exp.Expr, names: Names) -> int:
         dropped += len(order.expressions) - len(keys)
         order.set("expressions", keys) if keys else order.pop()
     for key in tree.find_all(exp.Ordered):
-        if key.args.get("nulls_first") and not key.args.get("desc") and not names.kind(key.this).nullable:
+        meant = _meant(key)
+        if key.args.get("nulls_first") and not key.args.get("desc") and meant and not names.kind(meant).nullable:
             key.set("nulls_first", False)
             dropped += 1
     return dropped
+
+
+def _meant(key: exp.Ordered) -> exp.Expr | None:
+    """What a key sorts by: a position is the item of the select list there; None where that is not known."""
+    value: exp.Expr = key.this
+    if not (isinstance(value, exp.Literal) and value.is_int):
+        return value
+    query = key.find_ancestor(exp.Query)
+    items = query.expressions if isinstance(query, exp.Select) else []
+    place = int(value.this) - 1
+    known = 0 <= place < len(items) and not any(item.is_star for item in items)
+    return items[place] if known else None
