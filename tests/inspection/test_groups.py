@@ -60,7 +60,9 @@ def test_a_line_counts_its_group(run: RunFolder) -> None:
 def test_the_list_says_how_many_groups_of_each_kind_there_are(run: RunFolder) -> None:
     shown = words(str(run.path))
     assert "run demo, stage grpo, steps 1 to 2: 8 groups" in shown
-    assert "3 right and wrong, 1 all right, 2 all wrong (wrong 2), 1 too little spread, 1 not judged" in shown
+    assert (
+        "3 right and wrong, 1 all right, 2 all wrong (most often: wrong 2), 1 too little spread, 1 not judged" in shown
+    )
     assert "population standard deviation, the divisor at least 0.25" in shown
     assert re.search(r"2 +0 +1 of 4 .* overpaid +a wrong answer gains beside a right one", shown)
     assert "overpaid" not in words(str(run.path), "--step", "1")

@@ -86,7 +86,7 @@ def test_a_reward_that_rises_alone_is_a_sign(dev: tuple[float, ...], signs: int)
 
 def test_too_many_groups_without_a_gradient_are_a_sign() -> None:
     (sign,) = told(run(last=replace(HEALTHY, still=7)))
-    assert sign.startswith("70% of the groups have equal rewards")
+    assert sign.startswith("70% of the groups of the last 2 steps have equal rewards")
     assert told(run(last=replace(HEALTHY, still=6))) == []
 
 

@@ -23,7 +23,7 @@ def run(*words: str) -> tuple[int, str]:
 def test_a_sound_rule_is_code_0_and_words(tmp_path: Path) -> None:
     code, text = run("binary-v1", "--families", "state-abuse", "--out", str(tmp_path / "deep" / "redteam.json"))
     assert code == 0
-    assert "nothing earns more than it may" in text
+    assert "No attack got through: 0 of" in text
     written = json.loads((tmp_path / "deep" / "redteam.json").read_text())
     assert written["failed_levels"] == []
     assert {one["family"] for one in written["payouts"]} == {"state-abuse"}

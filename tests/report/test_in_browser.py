@@ -106,6 +106,7 @@ def test_it_is_used_without_a_mouse(chromium: Chromium, page_url: str) -> None:
     with chromium.tab(page_url) as tab:
         page = tab.page
         focused = "document.activeElement.id || document.activeElement.tagName"
+        tab.wait_for("#groups-status", "600 of 600 groups")
         page.keyboard.press("/")
         assert page.evaluate(focused) == "groups-search"
         assert page.input_value("#groups-search") == ""

@@ -47,7 +47,7 @@ def test_check_tells_of_a_changed_file_that_does_not_load(tmp_path: Path) -> Non
     assert code == 1
     assert "CHANGED after its release" in out
     assert "dominance    BROKEN" in out
-    assert out.endswith("it does not load\n")
+    assert out.endswith("no command loads it.\n")
 
 
 def test_every_command_that_loads_a_bad_rule_warns(run: Path, caplog: pytest.LogCaptureFixture) -> None:

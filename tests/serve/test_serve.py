@@ -55,7 +55,7 @@ def test_a_run_that_has_evaluated_nothing_has_a_page(ask: Asker) -> None:
 
 def test_the_page_follows_the_run(run: RunFolder, own: Asker) -> None:
     before = read(own("GET", "/runs/0/state"))
-    assert before["words"] == "0 of 12 stages done; grpo running, 1 of 20 dev 0.5; reward 0.10 at step 1."
+    assert before["words"] == "0 of 13 stages done; grpo running, 1 of 20 dev 0.5; reward 0.10 at step 1."
     assert read(own("GET", "/runs/0/state")) == before
     train(run, 2)
     after = read(own("GET", "/runs/0/state"))

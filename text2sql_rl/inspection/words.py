@@ -12,7 +12,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Group as Rendered
-from rich.console import RenderableType
+from rich.console import JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +20,7 @@ from text2sql_rl.explain import explain, visible
 from text2sql_rl.inspection.groups import Line, StageLog, View, tells
 from text2sql_rl.records import Finish, Group, GroupKind
 
+_LONGEST_WHOLE = 40  # characters; what is longer leaves too little of 80 to the columns beside it
 _KINDS = {
     GroupKind.INFORMATIVE: "right and wrong",
     GroupKind.ALL_CORRECT: "all right",
@@ -29,12 +30,15 @@ _KINDS = {
 }
 
 
-def query_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """Rows of a query, nothing cut: a long text goes on in the lines below it."""
+def query_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], whole: str = "") -> Table:
+    """Rows of a query, nothing cut: a long text goes on below it, in the column `whole` only where it must."""
     table = Table(header_style="bold", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for number, name in enumerate(columns):
         numeric = any(isinstance(row[number], int | float) for row in rows)
-        table.add_column(Text(visible(name)), justify="right" if numeric else "left", overflow="fold")
+        most = max((len(visible(_cell(row[number]))) for row in rows), default=0)
+        keep = name == whole and most <= _LONGEST_WHOLE
+        justify: JustifyMethod = "right" if numeric else "left"
+        table.add_column(Text(visible(name)), justify=justify, overflow="fold", no_wrap=keep)
     for row in rows:
         table.add_row(*(Text("NULL" if value is None else visible(_cell(value))) for value in row))
     return table
@@ -47,23 +51,23 @@ def _cell(value: Any) -> str:
 def overview(log: StageLog, lines: Sequence[Line], chosen: Sequence[Line]) -> RenderableType:
     """The kinds of all `lines`, and the `chosen` of them in a table."""
     kinds, causes = Counter(line.kind for line in lines), Counter(line.cause for line in lines if line.cause)
-    why = f" ({_counted(causes)})" if causes else ""
+    why = f" (most often: {_counted(causes)})" if causes else ""
     told = ", ".join(
         f"{kinds[one]:,} {_KINDS[one]}{why * (one is GroupKind.ALL_WRONG)}" for one in GroupKind if kinds[one]
     )
     steps = sorted({line.step for line in lines})
     where = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
-    columns = ("step", "group", "right", "mean", "spread", "question", "what it tells")
+    columns = ("step", "group", "right", "mean reward", "question", "what it tells")
     rows = [
-        (line.step, line.number, f"{line.right} of {line.scored}", round(line.mean, 3), round(line.spread, 3),
-         line.question_id, tells(line) or "all right")
+        (line.step, line.number, f"{line.right} of {line.scored}", round(line.mean, 3), line.question_id,
+         tells(line) or "all right")
         for line in chosen
     ]  # fmt: skip
     parts: list[RenderableType] = [
         Text(visible(f"run {log.run}, stage {log.stage}, {where}: {len(lines):,} groups"), style="bold"),
         Text(told),
         Text(f"advantage: {log.definition}\n"),
-        query_table(columns, rows),
+        query_table(columns, rows, "question"),
     ]
     return Rendered(*parts)
 

@@ -77,7 +77,8 @@ class Audit:
 
     def lines(self) -> Iterator[str]:
         """Tables of the levels, every overpaid attack with its text, and the verdict."""
-        yield f"{self.reward}: {self.scale.failed:g} for SQL that fails, {self.scale.right:g} for the right answer"
+        failed, right = self.scale.failed, self.scale.right
+        yield f"{self.reward} pays {failed:g} for SQL that fails and {right:g} for the right answer."
         yield from self._payout_lines()
         yield from self._group_lines()
         yield from self._policy_lines()
@@ -85,8 +86,11 @@ class Audit:
         for name in self.unpaid:
             yield f"gold {name}: its own SQL earns no more than failing"
         count = len(overpaid(self.payouts))
-        verdict = f"caught at: {', '.join(self.failed)}" if self.failed else "nothing earns more than it may"
-        yield f"{len(self.payouts)} payouts, {count} overpaid; {verdict}; {self.seconds:.0f} s"
+        found = f"{count} of {len(self.payouts)} payouts are more than the attack may earn"
+        if self.failed:
+            yield f"The reward can be cheated: {found}. Caught at: {', '.join(self.failed)}. ({self.seconds:.0f} s)"
+        else:
+            yield f"No attack got through: {found}, and none wins in a group or a policy. ({self.seconds:.0f} s)"
 
     def _payout_lines(self) -> Iterator[str]:
         yield ""
@@ -100,7 +104,8 @@ class Audit:
             worst = max(_advantage(one, self) for one in own)
             row = f"  {family:<16}{len(names):>8}{len(own):>8}{unscored:>9}{most:>9}{worst:>+11.3f}"
             yield f"{row}{len(overpaid(own)):>9}"
-        yield "  advantage: the most in a group with one right and otherwise honest wrong answers"
+        yield "  most: the highest reward of an attack; advantage: the highest in a group with one right answer and"
+        yield "  otherwise honest wrong ones; overpaid: how many earned more than they may"
         for one in overpaid(self.payouts):
             earned = "not scored" if one.pay.reward is None else f"{one.pay.reward:.4g}, may earn {one.most:.4g}"
             yield f"  OVERPAID {one.family}/{one.attack.name} on {one.target.name}: {earned}"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from text2sql_rl.report import words
 from text2sql_rl.report.browser import MOST_ROLLOUTS, as_json, browser
@@ -129,6 +129,7 @@ def environment(*folders: Path) -> jinja2.Environment:
         p_value=words.p_value,
         points_interval=words.points_interval,
         short=words.short,
+        unbroken=_unbroken,
     )
     return made
 
@@ -155,6 +156,11 @@ def commands(lineage: Mapping[str, Any], run: Path) -> list[str]:
         lineage["command"],
         f"text2sql-rl report {shlex.quote(f'{run.parent.name}/{run.name}')}",
     ]
+
+
+def _unbroken(text: str) -> Markup:
+    """Text whose numbers keep their per cent signs on the line."""
+    return escape(_shown(text)).replace(" %", "\u00a0%")
 
 
 def _shown(value: Any) -> Any:

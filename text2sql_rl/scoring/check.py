@@ -58,14 +58,17 @@ class RuleCheck:
             lines.append(f"  {invariant.name:<12} {'BROKEN' if found else 'holds'}: {invariant.words}")
             lines += [f"               {one.words}" for one in found]
         lines.append(
-            f"checked on {self.outcomes} outcomes: every kind, spoilt in every way, on both sides of each step"
+            f"Each promise was tried on {self.outcomes} made-up outcomes: every kind, spoilt in every way, on both "
+            "sides of each step."
         )
         if bad and self.undeclared and rule.breaks:
-            lines.append(f"its file is wrong about what it breaks: {', '.join(self.undeclared)}")
+            lines.append(f"Its file is wrong about what it breaks: {', '.join(self.undeclared)}.")
         if bad:
-            lines.append("deliberately bad: it loads all the same, and every command says so")
+            lines.append("It is deliberately bad: it loads all the same, and every command says so.")
         elif self.breaches:
-            lines.append("it does not load")
+            lines.append("It breaks a promise, so no command loads it.")
+        elif self.passed:
+            lines.append("It keeps every promise and may be used.")
         return lines
 
     def as_json(self) -> dict[str, Any]:
@@ -89,8 +92,12 @@ class RuleCheck:
 
     def _comparison(self) -> str:
         if self.file.rule.comparison is None:
-            return "not declared: it takes whatever the judge compares"
-        return "NOT the judge's" if self.comparison else "declared, and the judge's own"
+            return "not declared: the file says nothing about tolerances, so the judge's own apply"
+        return (
+            "NOT the judge's: the file declares other tolerances than the judge has"
+            if self.comparison
+            else ("declared, and the judge's own")
+        )
 
     def _counterexamples(self, invariant: str) -> list[dict[str, Any]]:
         return [
