@@ -62,6 +62,7 @@ def test_a_database_in_two_splits_is_refused(tmp_path: Path, other: str) -> None
         (line(gold_sql=None), r"line 1: the key 'gold_sql' is missing"),
         (line(question="  "), r"line 1, question: must be a text that is not empty"),
         (line(database=7), r"line 1, database: must be a text"),
+        (line(question="how \ud800"), r"line 1, question: holds half a character"),
         (line(sql="SELECT 1"), r"line 1: unknown key 'sql'"),
         (line() + line(), r"id: the id 'q1' is used twice \(rl and rl\)"),
     ],

@@ -160,6 +160,8 @@ def _question(line: str, number: int, path: Path, split: Split) -> Question:
             raise DataError(f"unknown key {key!r}", file=path, field=place, fix=f"Keys: {known}")
         if not isinstance(value, str) or (key in _REQUIRED and not value.strip()):
             raise DataError("must be a text that is not empty", file=path, field=f"{place}, {key}")
+        if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+            raise DataError("holds half a character (a lone surrogate)", file=path, field=f"{place}, {key}")
     for key in _REQUIRED:
         if key not in record:
             raise DataError(f"the key {key!r} is missing", file=path, field=place)

@@ -202,9 +202,11 @@ def test_a_wrong_exclusion_is_one_clear_error(tmp_path: Path, text: str, problem
 def test_data_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = root_of(tmp_path / "root", {"dev/dev": [record("d", GOLDS["fine"])], "train/rl": []})
     monkeypatch.setenv("TEXT2SQL_ROOT", str(root))
+    (tmp_path / "empty.jsonl").write_text("\n")
     for data, problem in {
         "nothing": "there is no question set 'nothing'",
         str(tmp_path): "holds no data/ and databases/",
+        str(tmp_path / "empty.jsonl"): "holds no question",
         str(tmp_path / "x.jsonl"): "cannot be read",
         "rl": "holds no question",
     }.items():

@@ -48,6 +48,8 @@ def read_material(data: str) -> Material:
         if split in {one.value for one in Split} and (root / "databases").is_dir() and path.resolve().is_file():
             return _of(root, path.stem, path)
         questions = load_file(path, Split(split) if split in {one.value for one in Split} else Split.TRAIN)
+        if not questions:
+            raise DataError("holds no question", file=path, fix="Write one JSON object a line")
         return Material(questions, questions, open_store())
     return _of(content_root(), data)
 
