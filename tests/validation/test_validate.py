@@ -110,7 +110,7 @@ def test_counts_and_lines_say_the_same(report: Report) -> None:
     assert counts["flags"]["tie_cut"] == 1
     assert set(counts["flags"]) <= set(FLAGS)
     text = "\n".join(report.lines())
-    assert "13 questions under bound-v1" in text
+    assert "13 questions checked under rule bound-v1" in text
     assert "missing (stable) error: " in text
     assert "colour" in text
 
