@@ -59,7 +59,7 @@ MORE_RECIPES = (
 # So often NULL is only what one of the two reads and the other does not, where there is such a column.
 _OFTEN = 0.6
 # Many different rows that meet the gold's conditions: more than a limit of the candidate's own lets through.
-_FULL = Recipe("aimed full", mix=0.3, fresh=0.5, border=0.8, met=0.5, rows=(150, 200), leaves=(80, 120))
+_FULL = Recipe("aimed full", mix=0.3, fresh=0.5, border=0.8, null=0.05, met=0.5, rows=(150, 200), leaves=(120, 160))
 _BLOCKS = Recipe("aimed blocks", mix=0.5, border=0.3, null=0.1, met=0.5, rows=(12, 16))
 _BLOCK_ROWS = 160
 _ANSWERING = words("avg( count( group having limit max( min( over( sum( except intersect distinct")
@@ -216,7 +216,8 @@ class Aim:
 
 
 def _aimed(sources: Sequence[Source], gold_sql: str, sql: str) -> _Aimed:
-    own, named = tokens(sql) - tokens(gold_sql), tokens(sql) | tokens(gold_sql)
+    named, apart = tokens(sql) | tokens(gold_sql), tokens(sql) ^ tokens(gold_sql)
+    own = tokens(sql) & apart
     needed = _read_by(named, sources)
     # As a condition, 0 is false.
     borders = border_values((gold_sql, sql), below=True)
@@ -224,13 +225,14 @@ def _aimed(sources: Sequence[Source], gold_sql: str, sql: str) -> _Aimed:
     recipes: tuple[Recipe, ...] = (*RECIPES, *MORE_RECIPES) if named & _ANSWERING else RECIPES
     if "limit" in tokens(sql) and ("limit" in own or any(token.isdecimal() for token in own)):
         recipes = (*recipes, _FULL)
-    if sizes := group_sizes((gold_sql, sql)):
+    compared_otherwise = any(token[0] in "0123456789<>=!" for token in apart)
+    if compared_otherwise and (sizes := group_sizes((gold_sql, sql))):
         times = max(1, min(4, _BLOCK_ROWS // sum(sizes)))
         rows = times * sum(sizes)
         recipes = (*recipes, replace(_BLOCKS, blocks=sizes, rows=(rows, rows)))
     nulls, wide = _emptied(needed, named), ordering_columns((gold_sql, sql))
-    apart = _emptied(needed, tokens(sql) ^ tokens(gold_sql)) or nulls
-    recipes = tuple(replace(one, nulls=apart if one.null >= _OFTEN else nulls, wide=wide) for one in recipes)
+    nulls_apart = _emptied(needed, apart) or nulls
+    recipes = tuple(replace(one, nulls=nulls_apart if one.null >= _OFTEN else nulls, wide=wide) for one in recipes)
     meets = column_meets((gold_sql, sql), [one.table for one in needed])
     return _Aimed(needed, borders, meets, recipes)
 
