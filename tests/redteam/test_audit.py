@@ -71,7 +71,7 @@ def test_the_json_is_plain_and_whole(audits: dict[str, Audit]) -> None:
     assert len(content["payouts"]) == len(found.payouts)
     assert {"reward", "advantage", "most", "overpaid", "cause", "why"} <= set(content["payouts"][0])
     assert [one["overpaid"] for one in content["groups"]] == [False] * len(DEFINITIONS)
-    assert any("nothing earns more" in line for line in found.lines())
+    assert any("No attack got through" in line for line in found.lines())
 
 
 def test_the_right_answer_earns_the_same_after_every_state_attack(audits: dict[str, Audit]) -> None:
