@@ -5,9 +5,11 @@ The rows come from files and run on the engine alone, without a sandbox.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 import duckdb
 import pytest
@@ -18,6 +20,7 @@ from text2sql_rl.instances import aimed
 from text2sql_rl.instances.compared import column_meets, group_sizes, ordering_columns
 from text2sql_rl.instances.keys import Keys
 from text2sql_rl.instances.recipes import Recipe
+from text2sql_rl.instances.reserve import Reserve
 from text2sql_rl.instances.rows import Maker, Source
 from text2sql_rl.records import Column, Database, Execution, ForeignKey, Instance, Outcome, Table
 from text2sql_rl.sandbox import Job, Limits
@@ -205,6 +208,46 @@ def test_what_is_told_once_is_not_run_again(aim: aimed.Aim, engine: Engine, mark
     assert not again.made
 
 
+def test_more_databases_than_are_kept_are_looked_at_together(
+    engine: Engine, market: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aimed, "_KEPT_DATABASES", 1)
+    twins = [replace(market, instances=(replace(market.instances[0], sha256=f"twin {at}"),)) for at in range(2)]
+    gold, right = RIGHT[4]
+    prepared = prepare_golds([(market.instances[0], gold)], engine)[0]
+    with contextlib.closing(aimed.Aim()) as aim:
+        assert aim.told([(twin, prepared, right) for twin in twins], engine) == [None] * 2
+        assert len(aim._known) == 1
+        assert {path.name for path in aim._folder.iterdir()} == {one.path.name for one in _reserve(aim)}
+
+
+def _reserve(aim: aimed.Aim) -> Sequence[Instance]:
+    return [one for known in aim._known.values() for one in known.reserve or ()]
+
+
+@dataclass(slots=True)
+class Failing(Engine):
+    """Gives one statement's runs another outcome."""
+
+    sql: str = ""
+    outcome: Outcome = Outcome.FAULT
+
+    def _one(self, job: Job) -> Execution:
+        return Execution(outcome=self.outcome) if job.sql == self.sql else Engine._one(self, job)
+
+
+def test_slow_on_made_rows_is_not_wrong(aim: aimed.Aim, market: Database) -> None:
+    gold, right = RIGHT[0]
+    slow = f"{right} AND id > 0"
+    assert not told(aim, Failing(Limits(), sql=slow, outcome=Outcome.TIMEOUT), market, gold, slow)
+
+
+def test_a_gold_that_the_verifier_failed_on_is_run_again(market: Database, engine: Engine) -> None:
+    reserve, pair = Reserve(), (market.instances[0], "SELECT count(*) FROM stall")
+    assert reserve.golds([pair], Failing(Limits(), sql=pair[1]))[0].unverifiable
+    assert not reserve.golds([pair], engine)[0].unverifiable
+
+
 def test_what_statements_compare() -> None:
     tables = (
         Table(name="stall", columns=(Column(name="holder", type="VARCHAR"), Column(name="code", type="VARCHAR"))),
@@ -217,6 +260,7 @@ def test_what_statements_compare() -> None:
     assert group_sizes(["SELECT a FROM t GROUP BY a HAVING count(*) > 10"]) == (9, 10, 11)
     assert group_sizes(["SELECT a, count(*) AS n FROM t GROUP BY a HAVING n = 1 OR n > 900"]) == (1, 2)
     assert group_sizes(["SELECT a FROM t WHERE b > 10"]) == ()
+    assert group_sizes([f"SELECT a FROM t GROUP BY a HAVING count(*) > '{'0' * 5000}5'"]) == ()
     assert ordering_columns(["SELECT a FROM t GROUP BY a, c ORDER BY count(b), lower(C)"]) == {"c"}
 
 
@@ -238,6 +282,13 @@ def test_blocks_are_groups_of_their_size_and_whole_rows_find_other_parents() -> 
     whole, gaps = (rows(Recipe("x", rows=(6, 6), whole=whole), tight, parents) for whole in (True, False))
     assert len(whole) > len(gaps)
     assert len({row[0] for row in whole}) == len(whole)
+
+
+def test_whole_rows_without_references_stay_where_their_key_cannot_be_another() -> None:
+    key = Column(name="code", type="DECIMAL(4,1)", nullable=False, primary_key=True)
+    source = Source(Table(name="t", columns=(key,), rows=3), [[Decimal(at)] for at in range(3)], ((0,),))
+    made = Maker(random.Random(1), Recipe("whole", rows=(9, 9), whole=True), {}).make(source)
+    assert sorted(made) == [[Decimal(at)] for at in range(3)]
 
 
 def test_keys_are_new_and_never_used_twice() -> None:

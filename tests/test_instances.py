@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -16,6 +19,7 @@ from text2sql_rl.errors import DataError
 from text2sql_rl.gold import prepare_golds
 from text2sql_rl.instances import build_instances, fair, mutants
 from text2sql_rl.instances.literals import border_values
+from text2sql_rl.instances.values import near
 from text2sql_rl.records import Column, Instance, Match, Table
 from text2sql_rl.sandbox import Job, Sandbox
 
@@ -200,6 +204,22 @@ def test_borders_stand_on_both_sides_of_a_literal() -> None:
     assert {"2.49", "2.50", "2.51"} <= {str(value) for value in around["c"]}
     assert {"2020-02-29", "2020-03-01", "2020-03-02"} <= set(around["d"])
     assert {"go", "xgox"} <= set(around["e"])
+
+
+def test_numbers_that_no_column_holds_and_the_ends_of_the_calendar_leave_the_other_borders() -> None:
+    far = ("1e99999999", "9" * 5000, "1e-400", f"0.{'0' * 5000}1")
+    for number in far:
+        assert border_values([f"SELECT 1 FROM t WHERE a < {number} AND b > 50"]) == {"b": (50, 51, 49)}
+    around = border_values(["SELECT 1 FROM t WHERE c < '9999-12-31' AND d > '0001-01-01'"])
+    assert "9999-12-30" in around["c"]
+    assert "0001-01-02" in around["d"]
+
+
+@pytest.mark.parametrize("last", [date(9999, 12, 31), datetime(9999, 12, 31), "9999-12-31", Decimal("9" * 36 + ".25")])
+def test_cells_near_the_end_of_their_type_are_of_it(last: object) -> None:
+    draw = random.Random(1)
+    cells = [near(last, [last] * 3, 5, draw) for _ in range(20)]
+    assert {type(cell) for cell in cells} == {type(last)}
 
 
 # ---- columns that copy others -------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from text2sql_rl.records import Table
 
 Place = tuple[str, str]
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
-# Groups of more rows than this are not made.
-_LARGEST = 40
+# Groups of more rows than this are not made, and numbers of more digits not read.
+_LARGEST, _DIGITS = 40, 4
 
 
 def column_meets(statements: Iterable[str], tables: Sequence[Table]) -> dict[Place, tuple[Place, ...]]:
@@ -50,7 +50,8 @@ def group_sizes(statements: Iterable[str]) -> tuple[int, ...]:
         for node in tree.find_all(*_COMPARISONS):
             names = {column.name.lower() for column in node.find_all(exp.Column)}
             if node.find(exp.Count) or names & counted:
-                sizes |= {int(one.this) for one in node.find_all(exp.Literal) if one.this.isdecimal()}
+                numbers = (one.this for one in node.find_all(exp.Literal) if len(one.this) <= _DIGITS)
+                sizes |= {int(number) for number in numbers if number.isdecimal()}
     around = {size + step for size in sizes if size < _LARGEST for step in (-1, 0, 1)}
     return tuple(sorted(size for size in around if size > 0))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -17,10 +17,14 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
+from text2sql_rl.instances.values import moved
+
 _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between, exp.Like, exp.ILike, exp.Case)
 _ORDERED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 _NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,9})?")
 _HOLDS_LITERAL = re.compile(r"['$\d]")
+# The engine reads 1e9999 as infinity. No column holds such numbers, and one of them would spoil all rows beside it.
+_MOST_DIGITS = 19
 
 
 @lru_cache(maxsize=512)
@@ -32,12 +36,13 @@ def parsed(sql: str) -> exp.Expr | None:
         return None
 
 
-def border_values(golds: Iterable[str], below: bool = False) -> dict[str, tuple[Any, ...]]:
+def border_values(golds: Iterable[str], finer: bool = False) -> dict[str, tuple[Any, ...]]:
     """Lower-cased column name -> values to put into it, without repetition, in a fixed order.
 
     Args:
         golds: the statements.
-        below: with texts before each one that something is less or more than.
+        finer: with values that lie between: texts before each one that something is less or more than, the middle of
+            a day, halves beside whole numbers.
     """
     found: dict[str, dict[str, Any]] = {}
     for sql in golds:
@@ -53,7 +58,8 @@ def border_values(golds: Iterable[str], below: bool = False) -> dict[str, tuple[
             columns = [column.name.lower() for part in compared for column in part.find_all(exp.Column)]
             for literal in (one for part in compared for one in part.find_all(exp.Literal)):
                 values = [*_around(literal, isinstance(node, exp.Like | exp.ILike))]
-                if below and literal.is_string and isinstance(node, _ORDERED):
+                values += _between(values) if finer else ()
+                if finer and literal.is_string and isinstance(node, _ORDERED):
                     # What is added above is all after it.
                     values += [text for end in (-1, -2, 1) if (text := literal.this[:end]) and text != literal.this]
                 for value in values:
@@ -79,14 +85,33 @@ def _around(literal: exp.Literal, pattern: bool) -> Iterator[Any]:
             return
         written = text if len(text) > 10 else ""
         for step in (-1, 1):
-            moved = day + datetime.timedelta(days=step)
-            yield moved.isoformat(sep=" ") if written else moved.date().isoformat()
+            other = moved(day, step)
+            yield other.isoformat(sep=" ") if written else other.date().isoformat()
+
+
+def _between(values: Sequence[Any]) -> Iterator[Any]:
+    """What columns of a finer type hold beside the whole number or the day: a half more, noon."""
+    whole = next((value for value in values if isinstance(value, int)), None)
+    if whole is not None:
+        yield Decimal(whole) + Decimal("0.5")
+    days = (day for value in values if isinstance(value, str) and (day := _day(value)))
+    if (day := next(days, None)) is not None:
+        yield datetime.datetime.combine(day, datetime.time(12))
+
+
+def _day(text: str) -> datetime.date | None:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _around_number(text: str) -> Iterator[Any]:
     try:
         number = Decimal(text)
     except ArithmeticError:
+        return
+    if len(number.as_tuple().digits) > _MOST_DIGITS or not -_MOST_DIGITS < number.adjusted() < _MOST_DIGITS:
         return
     if number == number.to_integral_value() and "." not in text:
         whole = int(number)

@@ -21,7 +21,7 @@ from text2sql_rl.gold import Runs, prepare_golds
 from text2sql_rl.instances.files import make_instance
 from text2sql_rl.instances.recipes import Recipe
 from text2sql_rl.instances.rows import Source, nullable
-from text2sql_rl.records import Gold, Instance
+from text2sql_rl.records import Gold, Instance, Outcome
 
 # Raise it when other rows would be made from the same inputs.
 VERSION = 1
@@ -64,7 +64,8 @@ class Reserve:
         fresh = dict(zip(missing, prepare_golds(list(missing.values()), sandbox), strict=True))
         golds = [fresh[key] if key in fresh else self._golds[key] for key in keys]
         for key, gold in fresh.items():
-            if len(gold.execution.rows) * len(gold.execution.columns) <= _KEPT_CELLS:
+            small = len(gold.execution.rows) * len(gold.execution.columns) <= _KEPT_CELLS
+            if small and gold.execution.outcome is not Outcome.FAULT:  # the verifier's fault may pass
                 self._golds[key] = gold
         while len(self._golds) > _KEPT_GOLDS:
             self._golds.popitem(last=False)

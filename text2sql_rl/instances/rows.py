@@ -239,7 +239,7 @@ class Maker:
 
     def _rebound(self, source: Source, row: Row, taken: Keys) -> bool:
         """Give a row whose key is in use other parents, where the recipe keeps rows whole; False where it cannot."""
-        if not self.recipe.whole:
+        if not self.recipe.whole or not source.table.foreign_keys:
             return False
         for _ in range(_TRIES):
             number, key = self.draw.choice(list(enumerate(source.table.foreign_keys)))

@@ -10,8 +10,9 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
+_Day = TypeVar("_Day", bound=datetime.date)
 # A column with at most this share of distinct cells holds codes or categories.
 _CATEGORIES = 1 / 3
 # Text that people cast: dates, dates with a time, numbers.
@@ -59,8 +60,16 @@ def unused(cell: Any, used: set[Any], top: Any) -> Any:
     if isinstance(cell, str):
         return next(text for number in range(2, len(used) + 3) if (text := f"{cell}{number}") not in used)
     if isinstance(cell, datetime.date):
-        return max([cell, *(value for value in used if value is not None)]) + datetime.timedelta(days=1)
+        return moved(max([cell, *(value for value in used if value is not None)]), 1)
     return cell
+
+
+def moved(day: _Day, days: int) -> _Day:
+    """So many days later; the day itself at the ends of the calendar: 9999-12-31 often stands for never."""
+    try:
+        return day + datetime.timedelta(days=days)
+    except OverflowError:
+        return day
 
 
 def different(own: Sequence[Any]) -> list[Any]:
@@ -92,9 +101,12 @@ def near(cell: Any, values: Sequence[Any], count: int, draw: random.Random) -> A
         return round(cell * draw.choice([0.5, 0.75, 1.25, 1.5, 2.0]), 4) if cell == cell else cell
     if isinstance(cell, Decimal):
         factor = draw.choice([Decimal("0.5"), Decimal("0.75"), Decimal("1.25"), Decimal("0.9")])
-        return (cell * factor).quantize(cell) if cell.is_finite() else cell
+        try:
+            return (cell * factor).quantize(cell) if cell.is_finite() else cell
+        except ArithmeticError:  # more digits than Python's decimals have room for
+            return cell
     if isinstance(cell, datetime.date):  # datetime too
-        return cell + datetime.timedelta(days=draw.randint(-40, 40))
+        return moved(cell, draw.randint(-40, 40))
     if isinstance(cell, bytes):
         return bytes(byte ^ draw.randint(0, 255) for byte in cell) or b"\x01"
     return _near_text(cell, draw) if isinstance(cell, str) else cell
@@ -103,7 +115,7 @@ def near(cell: Any, values: Sequence[Any], count: int, draw: random.Random) -> A
 def _near_text(cell: str, draw: random.Random) -> str:
     """Text of the same shape: digits for digits, letters for letters; a date stays a date."""
     try:
-        return (datetime.date.fromisoformat(cell) + datetime.timedelta(days=draw.randint(-40, 40))).isoformat()
+        return moved(datetime.date.fromisoformat(cell), draw.randint(-40, 40)).isoformat()
     except ValueError:
         pass
 
@@ -165,15 +177,17 @@ def _like(value: Any, own: Sequence[Any]) -> Any:
     sample = next((cell for cell in own if cell is not None), None)
     if isinstance(sample, int) and isinstance(value, Decimal):
         return int(value)
-    if isinstance(sample, datetime.date) and isinstance(value, str) and (moment := _instant(value)):
+    if isinstance(sample, datetime.date) and isinstance(value, str | datetime.date) and (moment := _instant(value)):
         if not isinstance(sample, datetime.datetime):
             return moment.date()
         return moment.replace(tzinfo=sample.tzinfo) if moment.tzinfo is None else moment
     return value
 
 
-def _instant(text: str) -> datetime.datetime | None:
+def _instant(value: str | datetime.date) -> datetime.datetime | None:
+    if isinstance(value, datetime.date):
+        return value if isinstance(value, datetime.datetime) else datetime.datetime.combine(value, datetime.time())
     try:
-        return datetime.datetime.fromisoformat(text)
+        return datetime.datetime.fromisoformat(value)
     except ValueError:
         return None
