@@ -19,6 +19,7 @@ from text2sql_rl.gold import prepare_golds
 from text2sql_rl.instances import aimed
 from text2sql_rl.instances.compared import column_meets, group_sizes, ordering_columns
 from text2sql_rl.instances.keys import Keys
+from text2sql_rl.instances.otherwise import says_otherwise
 from text2sql_rl.instances.recipes import Recipe
 from text2sql_rl.instances.reserve import Reserve
 from text2sql_rl.instances.rows import Maker, Source
@@ -246,6 +247,14 @@ def test_a_gold_that_the_verifier_failed_on_is_run_again(market: Database, engin
     reserve, pair = Reserve(), (market.instances[0], "SELECT count(*) FROM stall")
     assert reserve.golds([pair], Failing(Limits(), sql=pair[1]))[0].unverifiable
     assert not reserve.golds([pair], engine)[0].unverifiable
+
+
+def test_and_for_or_is_another_statement_and_a_condition_said_twice_is_not() -> None:
+    one, other = "SELECT a FROM t WHERE a = 1 AND b = 2", "SELECT a FROM t WHERE a = 1 OR b = 2"
+    assert says_otherwise(one, other, ())
+    assert says_otherwise(f"{one} OR b = 2", one, ())
+    assert not says_otherwise(f"{one} AND a = 1", one, ())
+    assert not says_otherwise("SELECT a FROM t WHERE a = 1 AND a = 1", "SELECT a FROM t WHERE a = 1", ())
 
 
 def test_what_statements_compare() -> None:

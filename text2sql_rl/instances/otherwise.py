@@ -13,26 +13,28 @@ from text2sql_rl.records import Table
 from text2sql_rl.sandbox.names import words
 
 _TOKEN = re.compile(
-    r"(\$\w*\$).*?\1|[<>=!]+|'(?:[^']|'')*'|\d[\d.]*(?:e[+-]?\d+)?|[^\W\d]\w*(?:\s*\()?", re.IGNORECASE | re.DOTALL
+    r"(\$\w*\$).*?\1|[<>=!]+|'(?:[^']|'')*'|\d[\d.]*(?:e[+-]?\d+)?|[^\W\d]\w*(?:\s*\()?|\|\||[-+*/%]",
+    re.IGNORECASE | re.DOTALL,
 )
 # Words that change what a statement means; those that only lay it out are no functions where a bracket follows.
 _TELLING = words(
-    "all and any anti between case cross distinct except exists false filter full group having ilike in intersect is"
-    " left like limit natural not null offset or outer over qualify right semi some true union using where"
+    "all and any anti between case cross desc distinct except exists false filter full group having ilike in intersect"
+    " is left like limit natural not null offset or outer over qualify right semi some true union using where"
 )
 _JOINING = words("and or")
 _LAYOUT = words("as by else end from inner join on order select then values when with")
 
 
 def says_otherwise(sql: str, gold_sql: str, tables: Sequence[Table]) -> bool:
-    """Whether one statement holds a literal, a name of the schema, a function or a telling word that the other lacks.
+    """Whether one statement holds a literal, operator, name of the schema, function or telling word the other lacks.
 
-    Names that either makes up (aliases) do not count.
+    Names that either makes up (aliases) do not count, nor does where NULLs are put: engines differ in their default.
     """
     apart = tokens(sql) ^ tokens(gold_sql)
-    if apart <= _JOINING:
-        return False  # the same conditions, said twice
-    if any(token[0] in "'$0123456789<>=!" or token[-1] == "(" or token in _TELLING for token in apart):
+    joining = (tokens(sql) | tokens(gold_sql)) & _JOINING
+    if apart <= joining and len(joining) < len(_JOINING):
+        return False  # the same conditions, said twice; beside AND, an OR means something else
+    if any(token[0] in "'$0123456789<>=!+-*/%|" or token[-1] == "(" or token in _TELLING for token in apart):
         return True
     return bool(apart & _names(tuple(tables)))
 
