@@ -166,24 +166,27 @@ def test_dirt_of_other_programs_is_read_or_named(tmp_path: Path) -> None:
     """Decimal commas, lines that end in CR, two encodings in one file, lines that are no JSON, values of many types."""
     files: dict[str, str | bytes] = {
         "prices.csv": "id;price;big\n1;1,50;1,500\n2;-2,25;2,000\n3;;\n",
+        "codes.tsv": "id\tcode\n1\t007\n2\t1,5\n",
         "lists.csv": 'id,members\n1,"1,5"\n2,"2,7"\n',
         "mac.csv": b"a,b\r1,x\r2,y\r",
         "twofold.csv": "n,t\n1,café\n".encode() + b"2,caf\xe9 \x80\n",
         "cut.csv.gz": gzip.compress(b"a,b\n1,2\n")[:-9],
         "quotes.csv": b'a,b\n1,\xe9\n2,"x"y\n3,z\n4,z\n',
-        "log.jsonl": '{"id": 1, "v": 1, "n": null, "p": {"x": [1]}}\n{"id": \n{"id": 2, "v": "two", "n": null}\n\n',
+        "log.jsonl": '{"id": 1, "v": 1, "n": null, "p": {"x": [1]}}\n{"id": \n{"id": 2, "v": "two", "n": null}\n\n'
+        + "[" * 100_000,
     }
     made = convert_files(folder(tmp_path / "d", files), tmp_path / "out")
     types = {table.name: [column.type for column in table.columns] for table in made.schema}
     assert types["prices"] == ["BIGINT", "DOUBLE", "VARCHAR"]
     assert cells(made.path, "SELECT price FROM prices") == [(1.5,), (-2.25,), (None,)]
+    assert types["codes"] == ["BIGINT", "VARCHAR"]
     assert types["lists"] == ["BIGINT", "VARCHAR"]
     assert cells(made.path, "SELECT * FROM mac") == [(1, "x"), (2, "y")]
     assert cells(made.path, "SELECT t FROM twofold") == [("café",), ("café €",)]
     assert cells(made.path, "SELECT * FROM quotes") == [(1, "é"), (3, "z"), (4, "z")]
     assert types["log"] == ["BIGINT", "VARCHAR", "VARCHAR", "STRUCT(x BIGINT[])"]
     assert cells(made.path, "SELECT v FROM log") == [("1",), ("two",)]
-    assert [reject.place for reject in made.rejects] == ["cut.csv.gz", "log.jsonl:2", "quotes.csv:3"]
+    assert [reject.place for reject in made.rejects] == ["cut.csv.gz", "log.jsonl:2", "log.jsonl:5", "quotes.csv:3"]
     for note in (
         "prices.price: numbers with a decimal comma",
         "prices.big: a comma of decimals or of thousands (1,500); kept as text",

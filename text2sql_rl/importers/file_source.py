@@ -184,7 +184,7 @@ def _whole_lines(path: Path, rejects: list[Reject]) -> Iterator[Path]:
         for number, line in enumerate(file, 1):
             try:
                 json.loads(line) if line.strip() else None
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 broken[number] = f"is no JSON: {error}"
     if not broken:
         yield path

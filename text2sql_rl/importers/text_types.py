@@ -20,7 +20,7 @@ from text2sql_rl.records import Column
 _COLUMNS_AT_ONCE = 50
 _VOID = "('', 'null', 'n/a', 'nan', '\\n')"
 _WHOLE = r"[+-]?(0|[1-9]\d*)"
-_COMMA = r"[+-]?\d+(,\d+)?"
+_COMMA = rf"{_WHOLE}(,\d+)?"
 _DAY = r"\d{4}-\d{2}-\d{2}"
 # The narrowest first: what a cell must look like beside being castable.
 _LOOKS = {
