@@ -44,11 +44,13 @@ def test_the_page_and_the_console_show_it(tmp_path: Path, content: Path) -> None
     assert "8 → 24" in figures(numbers, rows)[TITLE]
     assert figures(without, [])[TITLE] == ""
     assert ["GRPO", "8.0", "24.0", "9.4"] in [line.split() for line in shown(numbers)]
+    assert max(map(len, shown(numbers))) <= 80
+    assert any(line.startswith("candidates per informative group ") for line in shown(numbers))
     assert not any("first tenth" in line for line in shown(without))
 
 
 def shown(numbers: dict[str, Any]) -> list[str]:
-    console = Console(width=100)
+    console = Console(width=80)
     with console.capture() as said:
         console.print(tables(numbers))
     return said.get().splitlines()

@@ -64,6 +64,8 @@ def prompts(
         typer.echo("\n".join(made.prompt(*pair).text for pair in pairs))
     else:
         typer.echo(as_text(found.as_json()) if as_json else "\n".join(found.lines()))
+        if not (model or as_json):
+            typer.echo("a token is taken for 3 characters; --model NAME counts as that model does")
     raise typer.Exit(1 if found.too_long else 0)
 
 

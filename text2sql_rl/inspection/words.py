@@ -69,6 +69,8 @@ def overview(log: StageLog, lines: Sequence[Line], chosen: Sequence[Line]) -> Re
         Text(f"advantage: {log.definition}\n"),
         query_table(columns, rows, "question"),
     ]
+    if chosen:
+        parts.append(Text(f"\n--step {chosen[0].step} --group {chosen[0].number} shows the first of them in full"))
     return Rendered(*parts)
 
 

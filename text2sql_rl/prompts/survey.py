@@ -80,21 +80,18 @@ class Survey:
         counts = self.as_json()
         tokens = counts["tokens"]
         yield (
-            f"{counts['questions']} prompts in style {self.style}: {tokens['median']} tokens at the median, "
-            f"{tokens['p95']} at 95 %, {tokens['most']} at most; the limit is {self.limit}"
+            f"{counts['questions']:,} prompts in style {self.style}: {tokens['median']:,} tokens at the median, 95 % "
+            f"have at most {tokens['p95']:,}, the longest has {tokens['most']:,}; the limit is {self.limit:,}"
         )
         yield from (f"  {count:>6}  {_STEPS[int(step)]}" for step, count in counts["steps"].items())
         if counts["filtered"]:
-            yield (
-                f"{counts['filtered']} show a part of the schema: {counts['recall_filtered']:.1%} of them have all "
-                f"tables and columns of the gold"
-            )
-        for one in [one for one in self.asked if one.missing][:_NAMED]:
-            yield f"  {one.question.id} ({one.question.database}) lacks {', '.join(one.missing)}"
+            whole = f"{100 * counts['recall_filtered']:.1f} % of these have all tables and columns of the gold"
+            yield f"{counts['filtered']:,} show a part of the schema; {whole}"
+        incomplete = [one for one in self.asked if one.missing]
+        yield from _named(incomplete, lambda one: f"lacks {', '.join(one.missing)}")
         if self.too_long:
-            yield f"{len(self.too_long)} do not fit and are left out"
-        for one in self.too_long[:_NAMED]:
-            yield f"  {one.question.id} ({one.question.database}) has {one.tokens} tokens"
+            yield f"{len(self.too_long):,} do not fit and are left out"
+        yield from _named(self.too_long, lambda one: f"has {one.tokens:,} tokens")
 
 
 def survey(
@@ -132,6 +129,13 @@ def lacking(gold_sql: str, database: Database, view: View) -> tuple[str, ...]:
     named = [node.name.lower() for node in tree.find_all(exp.Table)]
     named += [f".{node.name.lower()}" for node in tree.find_all(exp.Column)]
     return tuple(dict.fromkeys(one.lstrip(".") for one in named if one in has and one not in shows))
+
+
+def _named(asked: Sequence[Asked], said: Callable[[Asked], str]) -> Iterator[str]:
+    for one in asked[:_NAMED]:
+        yield f"  {one.question.id} ({one.question.database}) {said(one)}"
+    if len(asked) > _NAMED:
+        yield f"  and {len(asked) - _NAMED:,} more; --json names all"
 
 
 def _names(tables: Sequence[Any]) -> set[str]:

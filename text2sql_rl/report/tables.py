@@ -106,7 +106,7 @@ def _pass_rates(difficulty: Mapping[str, Any]) -> Table:
 
 def _price(grpo: Mapping[str, Any]) -> Table:
     """What dynamic sampling is there to lower, or to pay."""
-    table = _table("", ("candidates for each group of right and wrong ones", "first tenth", "last tenth", "all steps"))
+    table = _table("", ("candidates per informative group", "first tenth", "last tenth", "all steps"))
     found = (grpo["start"].get("price"), grpo["end"].get("price"), grpo["completions_per_informative_group"])
     table.add_row("GRPO", *("none" if price is None else f"{price:.1f}" for price in found))
     return table
