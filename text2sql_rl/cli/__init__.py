@@ -37,6 +37,7 @@ from text2sql_rl.errors import Text2SqlError
 # What DuckDB raises in place of the exit or KeyboardInterrupt that a signal raised while it worked.
 _DUCKDB_INTERRUPTED = "Query interrupted"
 _ended: list[int] = []
+_BY_SIGNAL = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 app = typer.Typer(
     name="text2sql-rl",
@@ -80,6 +81,10 @@ def main() -> None:
         number = signal.SIGTERM if _ended else signal.SIGINT
         sys.stderr.write("Aborted.\n")
         sys.exit(128 + number)
+    except SystemExit as end:
+        if end.code in _BY_SIGNAL:
+            sys.stderr.write("Aborted.\n")
+        raise
 
 
 def _end(number: int, frame: object) -> None:
