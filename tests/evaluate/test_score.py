@@ -305,7 +305,7 @@ def test_a_comparison(call: Callable[..., Any], two: tuple[str, str]) -> None:
     shown = [(one["question_id"], one["right"]) for one in numbers["disagreements"]]
     assert shown == [("h2", "first"), ("h0", "second"), ("h1", "second")]
     _, out, _ = call("compare", *two)
-    for words in ("difference", "+25.0 points", "exact, two-sided", "1. h2?", "the other is error", "LIMIT 1"):
+    for words in ("difference", "+25.0 points", "exact, two-sided", "1. h2?", "the other counts as error", "LIMIT 1"):
         assert words in out
 
 

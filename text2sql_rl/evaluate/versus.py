@@ -198,6 +198,7 @@ def _shown(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]
         "second_sql": theirs[0]["candidate_sql"] or "",
         "cause": wrong[0]["cause"],
         "reason": wrong[0]["reason"],
+        "completions": [len(ours), len(theirs)],
         "share_first": sum(bool(one["equivalent"]) for one in ours) / len(ours),
         "share_second": sum(bool(one["equivalent"]) for one in theirs) / len(theirs),
     }

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -53,7 +54,8 @@ def _ends(ends: Sequence[float] | None, *, signed: bool = False) -> str:
 
 
 def _role(role: str, numbers: Mapping[str, Any], instances: int) -> Iterator[RenderableType]:
-    title = f"{plain(role)}: {numbers['questions']:,} questions on {numbers['databases']} databases"
+    where = "one database" if numbers["databases"] == 1 else f"{numbers['databases']} databases"
+    title = f"{plain(role)}: {numbers['questions']:,} questions on {where}"
     table = _table(title, ("measure", "accuracy", "95 % interval", "right", "of"))
     rows = {
         f"right on all instances (up to {instances})": {**numbers, "questions": numbers["scored"]},
@@ -63,25 +65,28 @@ def _role(role: str, numbers: Mapping[str, Any], instances: int) -> Iterator[Ren
     }
     for name, part in rows.items():
         table.add_row(name, *_line(part))
-    yield table
+    yield from (table, Text(""))
     if numbers["pass_at"]:
         table = _table("", ("k", "pass@k", "95 % interval", "majority of k"))
         for k, share in numbers["pass_at"].items():
             table.add_row(k, percent(share), _ends(numbers["pass_at_ci95"][k]), percent(numbers["majority_at"][k]))
-        yield table
+        yield from (table, Text(""))
     if numbers["causes"]:
         failed = sum(numbers["causes"].values())
         table = _table("", ("why wrong", "answers", "share"))
         for cause, count in numbers["causes"].items():
             table.add_row(cause, f"{count:,}", percent(count / failed))
-        yield table
+        yield from (table, Text(""))
     table = _table("", ("group", "accuracy", "right", "of"))
     for kind in ("hardness", "feature", "length", "database"):
-        for name, part in list(numbers[f"by_{kind}"].items())[:_ROWS]:
+        parts = numbers[f"by_{kind}"]
+        for name, part in list(parts.items())[:_ROWS]:
             shown = percent(part["correct"] / part["scored"])
             table.add_row(f"{kind} {plain(name)}", shown, f"{part['correct']:,}", f"{part['scored']:,}")
+        if len(parts) > _ROWS:
+            table.add_row(f"{len(parts) - _ROWS:,} more by {kind}: results.json")
     yield table
-    yield Text("\n".join(_notes(numbers)))
+    yield Text("".join(f"\n{note}" for note in _notes(numbers)))
 
 
 def _line(part: Mapping[str, Any]) -> tuple[str, str, str, str]:
@@ -105,43 +110,48 @@ def _notes(numbers: Mapping[str, Any]) -> Iterator[str]:
 
 def _compared(role: str, numbers: Mapping[str, Any]) -> Iterator[RenderableType]:
     table = _table(f"{plain(role)}: {numbers['questions']:,} questions that both were scored on", ("", "", ""))
-    table.show_header = False
-    table.add_row("first", percent(numbers["accuracy_first"]), f"{numbers['only_first']:,} right that second misses")
-    table.add_row("second", percent(numbers["accuracy_second"]), f"{numbers['only_second']:,} right that first misses")
+    table.show_header, table.columns[-1].justify = False, "left"
+    for name, other in (("first", "second"), ("second", "first")):
+        alone = f"{numbers[f'only_{name}']:,} right that the {other} misses"
+        table.add_row(name, percent(numbers[f"accuracy_{name}"]), alone)
     difference = f"{100 * numbers['difference']:+.1f} points"
-    table.add_row("difference", difference, f"95 % interval {_ends(numbers['ci95'], signed=True)} (databases drawn)")
-    table.add_row("McNemar", f"p {_p(numbers['p'])}", "exact, two-sided, questions as independent")
+    table.add_row("difference", difference, f"95 % interval over databases {_ends(numbers['ci95'], signed=True)}")
+    table.add_row("McNemar", f"p = {_p(numbers['p'])}", "exact, two-sided, questions as independent")
     own = numbers["by_database"]
-    leads = f"{own['second_ahead']} ahead, {own['second_behind']} behind, {own['level']} level"
-    table.add_row("databases", str(len(own["databases"])), f"second: {leads}")
+    leads = f"ahead in {own['second_ahead']}, behind in {own['second_behind']}, level in {own['level']}"
+    table.add_row("databases", str(len(own["databases"])), f"the second is {leads}")
     power = numbers["power"]
     table.add_row(
         "power", f"{power['questions_to_see_one_point']:,}", "questions to see one point, four times in five"
     )  # fmt: skip
     yield table
     if numbers["left_out"]:
-        yield Text(f"left out: {numbers['left_out']:,} questions that not both were asked and scored on")
-    table = _table("", ("database", "questions", "only first", "only second"))
+        yield Text(f"left out: {numbers['left_out']:,} questions that only one was asked or scored on")
+    table = _table("", ("database", "questions", "only the first is right", "only the second"))
     ranked = sorted(own["databases"].items(), key=lambda one: one[1]["only_first"] - one[1]["only_second"])
     for name, part in ranked:
         if part["only_first"] or part["only_second"]:
             table.add_row(plain(name), *(str(part[key]) for key in ("questions", "only_first", "only_second")))
     if table.row_count:
-        yield table
+        yield from (Text(""), table)
+    if numbers["disagreements"]:
+        yield Text("\nthe most telling questions that only one answers", "bold")
     for at, one in enumerate(numbers["disagreements"], 1):
-        yield Text(_disagreement(at, one))
+        yield from _disagreement(at, one)
 
 
-def _disagreement(at: int, one: Mapping[str, Any]) -> str:
-    shares = f"right in {percent(one['share_first'])} and {percent(one['share_second'])} of their completions"
-    lines = (
-        f"\n{at}. {plain(one['question'])}  [{plain(one['database'])}, {plain(one['question_id'])}]",
-        f"   gold    {plain(one['gold_sql'])}",
-        f"   first   {plain(one['first_sql']) or '(no SQL)'}",
-        f"   second  {plain(one['second_sql']) or '(no SQL)'}",
-        f"   {one['right']} is right; the other is {one['cause']}: {plain(one['reason'] or '')}; {shares}",
-    )
-    return "\n".join(lines)
+def _disagreement(at: int, one: Mapping[str, Any]) -> Iterator[RenderableType]:
+    sampled = max(one["completions"]) > 1
+    shares = f"; right in {percent(one['share_first'])} and {percent(one['share_second'])} of their completions"
+    # An engine's message repeats the statement under its first line.
+    reason = plain(one["reason"] or "").partition(" LINE 1:")[0]
+    asked, said = Table.grid(padding=(0, 1, 0, 0)), Table.grid(padding=(0, 2, 0, 0))
+    asked.add_row(f"{at}.", Text(f"{plain(one['question'])}  [{plain(one['database'])}, {plain(one['question_id'])}]"))
+    for name in ("gold", "first", "second"):
+        said.add_row(name, Text(plain(one[f"{name}_sql"]) or "(no SQL)"))
+    verdict = f"{one['right']} is right; the other counts as {one['cause']}"
+    said.add_row("", Text(f"{verdict}{f': {reason}' if reason else ''}{shares * sampled}"))
+    yield from (Text(""), asked, Padding(said, (0, 0, 0, 3)))
 
 
 def _p(p: float) -> str:
@@ -149,7 +159,8 @@ def _p(p: float) -> str:
 
 
 def _table(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title or None, title_justify="left", title_style="bold", header_style="bold",
+                  box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))  # fmt: skip
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if not number else "right", no_wrap=True)
     return table
