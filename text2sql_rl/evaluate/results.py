@@ -76,7 +76,9 @@ def _warnings(heldout: HeldOut, roles: Mapping[str, Any]) -> Iterator[str]:
                 f"{role}: {unscored} of {numbers['questions']} questions could not be judged and are left out, "
                 f"most often: {reason}"
             )
-        if numbers["databases"] < _FEW_DATABASES:
+        if numbers["databases"] == 1:
+            yield f"{role}: one database only; the interval over databases tells nothing"
+        elif numbers["databases"] < _FEW_DATABASES:
             yield f"{role}: {numbers['databases']} databases; an interval over so few is too narrow"
 
 
