@@ -5,6 +5,8 @@ In: a run folder. Out: rows, groups as a person wants to read them, a plain mode
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -82,6 +84,8 @@ def export(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make; it may not exist.")],
 ) -> None:
     """Write a trained policy as a plain Hugging Face folder, an adapter merged into its base model."""
+    if not sys.stderr.isatty():
+        os.environ.setdefault("TQDM_DISABLE", "1")  # read when it is imported
     from text2sql_rl.learn import export as exporting
 
     typer.echo(str(exporting.export(exporting.find_checkpoint(model), out)))
