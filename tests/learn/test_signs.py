@@ -32,7 +32,7 @@ def test_a_healthy_run_has_no_sign() -> None:
 
 def test_a_form_that_gets_lost_sends_back_to_sft() -> None:
     (sign,) = told(run(last=replace(HEALTHY, lost=3)))
-    assert sign.startswith("In 30% of the groups nobody gives one whole SQL answer (0% at the start)")
+    assert sign.startswith("In 30 % of the groups nobody gives one whole SQL answer (0 % at the start)")
     assert "Go back to SFT" in sign
     assert told(run(first=replace(HEALTHY, lost=3), last=replace(HEALTHY, lost=3))) == []  # not rising
     assert told(run(last=replace(HEALTHY, lost=3), steps=9)) == []  # too few steps to call it a trend
@@ -40,14 +40,14 @@ def test_a_form_that_gets_lost_sends_back_to_sft() -> None:
 
 def test_a_form_that_begins_to_get_lost_is_told_before_whole_groups_lose_it() -> None:
     (sign,) = told(run(last=replace(HEALTHY, formed=73)))
-    assert sign.startswith("91% of the completions hold one whole SQL answer, 98% at the start")
+    assert sign.startswith("91 % of the completions hold one whole SQL answer, 98 % at the start")
     assert told(run(last=replace(HEALTHY, formed=75))) == []
     assert len(told(run(last=replace(HEALTHY, formed=40, lost=3)))) == 1  # the graver one only
 
 
 def test_accuracy_on_what_was_fine_tuned_is_not_to_fall() -> None:
     (sign,) = tell_forgetting([0.8, 0.9, 0.77])
-    assert sign.startswith("Accuracy on questions of SFT fell from 80.0% to 77.0%")
+    assert sign.startswith("Accuracy on questions of SFT fell from 80.0 % to 77.0 %")
     assert list(tell_forgetting([0.8, 0.79])) == list(tell_forgetting([0.8])) == list(tell_forgetting([])) == []
 
 
@@ -71,7 +71,7 @@ def test_a_jump_of_kl_in_one_bucket_is_a_sign() -> None:
 
 def test_faults_say_fix_the_environment_from_the_first_step_on() -> None:
     faulty = replace(HEALTHY, faults=Counter({"the worker died": 3, "the gold timed out": 1}))
-    expected = "5% of the rollouts could not be judged, most often: the worker died. Fix the environment."
+    expected = "5 % of the rollouts could not be judged, most often: the worker died. Fix the environment."
     assert told([faulty]) == told(run(last=faulty)) == [expected]
     assert told([replace(HEALTHY, faults=Counter({"the worker died": 1}))]) == []
 
@@ -80,13 +80,13 @@ def test_faults_say_fix_the_environment_from_the_first_step_on() -> None:
 def test_a_reward_that_rises_alone_is_a_sign(dev: tuple[float, ...], signs: int) -> None:
     found = told(run(last=replace(HEALTHY, reward=0.6)), dev)
     assert len(found) == signs
-    assert all("rose by 0.20 while dev accuracy went from 50.0% to" in sign for sign in found)
+    assert all("rose by 0.20 while dev accuracy went from 50.0 % to" in sign for sign in found)
     assert told(run(last=replace(HEALTHY, reward=0.44)), dev) == []
 
 
 def test_too_many_groups_without_a_gradient_are_a_sign() -> None:
     (sign,) = told(run(last=replace(HEALTHY, still=7)))
-    assert sign.startswith("70% of the groups of the last 2 steps have equal rewards")
+    assert sign.startswith("70 % of the groups of the last 2 steps have equal rewards")
     assert told(run(last=replace(HEALTHY, still=6))) == []
 
 
@@ -114,7 +114,7 @@ def test_a_look_is_logged_when_it_is_due(tmp_path: Path, caplog: pytest.LogCaptu
 def test_signs_come_from_the_files_of_the_stage_up_to_a_step(tmp_path: Path) -> None:
     stage = log_kinds(tmp_path).stage("grpo")
     assert Signs(stage, every=1).now(1) == [
-        "19% of the rollouts could not be judged, most often: no worker. Fix the environment."
+        "19 % of the rollouts could not be judged, most often: no worker. Fix the environment."
     ]
     assert Signs(stage, every=1).now(2) == []
     (stage.path / "alarms.jsonl").write_text('{"step": 1}\n{"step": 2}\n')

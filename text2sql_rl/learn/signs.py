@@ -120,28 +120,28 @@ def tell(steps: Sequence[Step], dev: Sequence[float]) -> Iterator[str]:
     faults = sum((step.faults for step in last), Counter[str]())
     if last and (share := faults.total() / sum(step.rollouts for step in last)) > _FAULT_SHARE:
         reason = min(faults, key=lambda reason: (-faults[reason], reason))
-        yield f"{share:.0%} of the rollouts could not be judged, most often: {reason}. Fix the environment."
+        yield f"{_percent(share)} of the rollouts could not be judged, most often: {reason}. Fix the environment."
     if len(steps) < _FEWEST_STEPS:
         return
     before, after = (sum(one.lost for one in part) / sum(one.groups for one in part) for part in (first, last))
     if after > _FORM_SHARE and after > before + _FORM_RISE:
         yield (
-            f"In {after:.0%} of the groups nobody gives one whole SQL answer ({before:.0%} at the start): the policy "
-            "loses the form. Go back to SFT, or lower the learning rate."
+            f"In {_percent(after)} of the groups nobody gives one whole SQL answer ({_percent(before)} at the start): "
+            "the policy loses the form. Go back to SFT, or lower the learning rate."
         )
     else:
         yield from _form_falls(first, last)
     rise = sum(one.reward for one in last) / size - sum(one.reward for one in first) / size
     if len(dev) > 1 and rise > _REWARD_RISE and dev[-1] - dev[0] <= _DEV_RISE:
         yield (
-            f"The reward rose by {rise:.2f} while dev accuracy went from {dev[0]:.1%} to {dev[-1]:.1%}. Look at what "
-            "is paid: `text2sql-rl inspect RUN`."
+            f"The reward rose by {rise:.2f} while dev accuracy went from {_percent(dev[0], 1)} to "
+            f"{_percent(dev[-1], 1)}. Look at what is paid: `text2sql-rl inspect RUN`."
         )
     still = sum(one.still for one in last) / sum(one.groups for one in last)
     if still > _STILL_SHARE:
         yield (
-            f"{still:.0%} of the groups of the last {size} steps have equal rewards and move nothing. Measure the "
-            "difficulty again, narrow its band, or sample more candidates a question."
+            f"{_percent(still)} of the groups of the last {size} steps have equal rewards and move nothing. Measure "
+            "the difficulty again, narrow its band, or sample more candidates a question."
         )
 
 
@@ -152,8 +152,8 @@ def _form_falls(first: Sequence[Step], last: Sequence[Step]) -> Iterator[str]:
     )
     if after < before - _FORM_FALL:
         yield (
-            f"{after:.0%} of the completions hold one whole SQL answer, {before:.0%} at the start: the policy begins "
-            "to lose the form. Lower the learning rate, or go back to SFT."
+            f"{_percent(after)} of the completions hold one whole SQL answer, {_percent(before)} at the start: the "
+            "policy begins to lose the form. Lower the learning rate, or go back to SFT."
         )
 
 
@@ -161,8 +161,8 @@ def tell_forgetting(held_in: Sequence[float]) -> Iterator[str]:
     """The sign that the policy forgets what fine-tuning taught it, from accuracies on pairs that it has seen."""
     if len(held_in) > 1 and held_in[-1] < held_in[0] - _HELD_IN_FALL:
         yield (
-            f"Accuracy on questions of SFT fell from {held_in[0]:.1%} to {held_in[-1]:.1%}: the policy forgets. Lower "
-            "the learning rate, or raise grpo.beta."
+            f"Accuracy on questions of SFT fell from {_percent(held_in[0], 1)} to {_percent(held_in[-1], 1)}: the "
+            "policy forgets. Lower the learning rate, or raise grpo.beta."
         )
 
 
@@ -197,3 +197,7 @@ def _bucket(name: str) -> str:
 def _canaries(alarms: Path) -> Iterator[str]:
     if alarms.is_file() and (paid := len(alarms.read_text(encoding="utf-8").splitlines())):
         yield f"{paid} known-wrong answers were paid. Do not trust the reward before alarms.jsonl is understood."
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
