@@ -181,7 +181,7 @@ def test_the_stage_writes_predictions_and_a_result(run: RunFolder, scene: Scene)
     config, policy = scene(lambda name, number: "wrong" if name.endswith("0") else "equivalent")
     evaluate_stage(config, run, "grpo")
     result = run.stage("evaluate_grpo").result()
-    assert result["summary"] == "heldout 90.0% of 10, handwritten 50.0% of 2"
+    assert result["summary"] == "heldout 90.0 % of 10, handwritten 50.0 % of 2"
     assert result["environment"]["rule_sha256"] == "abc"
     assert result["roles"]["heldout"]["answers"]["reef"]["heldout-0"] == 0
     assert policy.asked[0] == {"prompts": 10, "samples": 1, "seed": 7, "temperature": 0.0}
@@ -258,7 +258,7 @@ def test_a_database_that_training_touched_is_refused(run: RunFolder, scene: Scen
     assert not run.stage("evaluate_control").is_done()
     evaluate_stage(config, run, "control", allow_leak=True)
     marked = run.stage("evaluate_control")
-    assert marked.result()["summary"].startswith("LEAK ALLOWED, heldout 100.0% of 10")
+    assert marked.result()["summary"].startswith("LEAK ALLOWED, heldout 100.0 % of 10")
     assert marked.result()["heldout"]["leaked"] == {"kite": "control"}
     assert read_results(marked.path)["warnings"][0].startswith("LEAK ALLOWED: training touched 1 of the databases")
     assert {row["database"] for row in read_rows(marked.path / "predictions.parquet") if row["leaked"]} == {"kite"}

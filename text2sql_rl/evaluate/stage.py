@@ -134,7 +134,9 @@ def refuse_faults(role: str, rollouts: Sequence[Rollout]) -> None:
 def summary(roles: dict[str, Any], leaked: Iterable[str]) -> str:
     """One line: the accuracy of every question set."""
     words = ", ".join(
-        f"{role}: nothing scored" if part["accuracy"] is None else f"{role} {part['accuracy']:.1%} of {part['scored']}"
+        f"{role}: nothing scored"
+        if part["accuracy"] is None
+        else f"{role} {100 * part['accuracy']:.1f} % of {part['scored']}"
         for role, part in roles.items()
     )
     return f"LEAK ALLOWED, {words}" if leaked else words
