@@ -65,8 +65,10 @@ _BLOCK_ROWS = 160
 # Slow on rows that nobody has, three times as many of them, is not wrong.
 _SLOW = (Outcome.TIMEOUT.value, Outcome.MEMORY.value)
 _ANSWERING = words("avg( count( group having limit max( min( over( sum( except intersect distinct")
-# Files in memory where the system has such a place: a file on disk waits for the disk several times.
+# Files in memory where the system has such a place: a file on disk waits for the disk several times. Reserves of many
+# large databases take some hundred MB, and a container's shared memory is often 64.
 _SHARED_MEMORY = Path("/dev/shm")
+_LEAST_FREE = 512 << 20
 # So many candidates have their files on disk together.
 _AT_ONCE = 32
 _KEPT = 4096
@@ -105,8 +107,7 @@ class Aim:
 
     def __init__(self) -> None:
         # One folder for all files, since a worker is told once which folders it may read.
-        home = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
-        self._folder = Path(tempfile.mkdtemp(prefix="text2sql-rl-", dir=home))
+        self._folder = Path(tempfile.mkdtemp(prefix="text2sql-rl-", dir=_in_memory()))
         self._gone = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._reserve = reserve.Reserve()
@@ -217,6 +218,12 @@ class Aim:
             known.open_one.close()
             for one in known.reserve or ():
                 one.path.unlink(missing_ok=True)
+
+
+def _in_memory() -> Path | None:
+    """The folder whose files stay in memory; None where there is none, or too little room."""
+    has_room = os.access(_SHARED_MEMORY, os.W_OK) and shutil.disk_usage(_SHARED_MEMORY).free >= _LEAST_FREE
+    return _SHARED_MEMORY if has_room else None
 
 
 def _aimed(sources: Sequence[Source], gold_sql: str, sql: str) -> _Aimed:

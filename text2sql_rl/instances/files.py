@@ -117,7 +117,7 @@ def write_instance(
         partial.replace(target)
     except (duckdb.IOException, OSError) as error:
         partial.unlink(missing_ok=True)
-        fix = "Free disk space, or name another cache folder in TEXT2SQL_CACHE"
+        fix = "Free disk space, or name another folder: in TEXT2SQL_CACHE for the cache, in TMPDIR for a judge's own"
         raise RunError(f"instances cannot be kept there ({error})", file=target.parent, fix=fix) from error
     except duckdb.Error as error:
         partial.unlink(missing_ok=True)
