@@ -32,7 +32,7 @@ from text2sql_rl.sandbox import Job
 __all__ = ["build_instances", "fair", "mutants"]
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 10
+VERSION = 11
 # Candidates go wrong in more ways than mutants do, so a few instances are always kept.
 _FEWEST = 3
 _AGGREGATES = re.compile(
@@ -105,8 +105,8 @@ def build_instances(
         alive = _survivors(real, judging, [mutants(gold.sql, tables) for gold in judging], sandbox)
         asked = sorted(gold.sql for gold in judging)
         varied = _varied(sources)
-        borders = border_values(asked)
-        for name, values in border_values(candidates).items():
+        borders = border_values(asked, finer=True)
+        for name, values in border_values(candidates, finer=True).items():
             if name in varied:
                 borders[name] = tuple({repr(value): value for value in (*borders.get(name, ()), *values)}.values())
         stamp = json.dumps([VERSION, duckdb.__version__, real.sha256, asked, sorted(candidates), seed])

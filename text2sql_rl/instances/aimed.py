@@ -54,8 +54,14 @@ MORE_RECIPES = (
     replace(_FEW, name="aimed few again", null=0.6),
     _NARROW,
     # More parents than children: groups that a join of another kind fills.
-    replace(_NARROW, name="aimed lonely", null=0.6, rows=(14, 22), leaves=(8, 14)),
+    replace(_NARROW, name="aimed lonely", null=0.6, rows=(16, 26), leaves=(6, 12)),
+    replace(_NARROW, name="aimed lonelier", rows=(16, 26), leaves=(3, 7)),
+    replace(_NARROW, name="aimed lonelier again", rows=(16, 26), leaves=(3, 7)),
 )
+# Where one row answers and only one of the two draws a border, that row has to stand on the wrong side of it.
+_EDGE = Recipe("aimed edge", mix=0.4, fresh=0.2, border=0.8, null=0.1, met=0.5, rows=(1, 2))
+_EDGES = tuple(replace(_EDGE, name=f"aimed edge {turn}", turn=turn) for turn in range(12))
+_ONE_ROW = words("limit max( min( arg_max( arg_min( first( last(")
 # So often NULL is only what one of the two reads and the other does not, where there is such a column.
 _OFTEN = 0.6
 # Many different rows that meet the gold's conditions: more than a limit of the candidate's own lets through.
@@ -236,11 +242,14 @@ def _aimed(sources: Sequence[Source], gold_sql: str, sql: str) -> _Aimed:
     recipes: tuple[Recipe, ...] = (*RECIPES, *MORE_RECIPES) if named & _ANSWERING else RECIPES
     if "limit" in tokens(sql) and ("limit" in own or any(token.isdecimal() for token in own)):
         recipes = (*recipes, _FULL)
+    if named & _ONE_ROW and any(token[0] in "'$0123456789" for token in apart):
+        recipes = (*recipes, *_EDGES)
     compared_otherwise = any(token[0] in "0123456789<>=!" for token in apart)
     if compared_otherwise and (sizes := group_sizes((gold_sql, sql))):
         times = max(1, min(4, _BLOCK_ROWS // sum(sizes)))
         rows = times * sum(sizes)
-        recipes = (*recipes, replace(_BLOCKS, blocks=sizes, rows=(rows, rows)))
+        blocks = replace(_BLOCKS, blocks=sizes, rows=(rows, rows))
+        recipes = (*recipes, blocks, replace(blocks, name="aimed blocks again"))
     nulls, wide = _emptied(needed, named), ordering_columns((gold_sql, sql))
     nulls_apart = _emptied(needed, apart) or nulls
     recipes = tuple(replace(one, nulls=nulls_apart if one.null >= _OFTEN else nulls, wide=wide) for one in recipes)

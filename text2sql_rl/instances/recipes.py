@@ -26,7 +26,8 @@ class Recipe:
 
     `lacks` is the turn of the value that a column of three or more does without, unless a gold speaks of it; -1 keeps
     all. `narrow` leaves a column that many of its values (0: all), unless its name in small letters is in `wide`.
-    `whole` gives a row whose key is made of references other parents rather than leaving it out.
+    `turn` is the border that a column begins with; -1 draws it. `whole` gives a row whose key is made of references
+    other parents rather than leaving it out.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Recipe:
     wide: frozenset[str] = frozenset()
     blocks: tuple[int, ...] = ()
     met: float = 0.0
+    turn: int = -1
     whole: bool = False
 
 
@@ -64,4 +66,6 @@ MORE_RECIPES = (
     Recipe("few", mix=0.7, fresh=0.3, border=0.2, rows=(2, 4)),
     Recipe("some", mix=0.7, fresh=0.4, border=0.1, rows=(3, 7)),
     Recipe("odd", mix=0.5, fresh=0.8, border=0.3, rows=(4, 9)),
+    # Parents without children: what an outer join and an inner one differ in.
+    Recipe("lonely", mix=0.5, border=0.2, rows=(8, 16), leaves=(2, 5)),
 )

@@ -189,7 +189,8 @@ class Maker:
         around = self._around[at]
         if around and self.draw.random() < self.recipe.border:
             # In turn rather than by chance, so that every border is stood on before any is stood on twice.
-            turn = self._turns[column.name] = self._turns.get(column.name, self.draw.randrange(len(around))) + 1
+            first = self.draw.randrange(len(around)) if self.recipe.turn < 0 else self.recipe.turn
+            turn = self._turns[column.name] = self._turns.get(column.name, first) + 1
             return around[turn % len(around)]
         return cell
 
