@@ -40,7 +40,7 @@ from text2sql_rl.sandbox import Job
 from text2sql_rl.sandbox.names import words
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 4
+VERSION = 5
 _FEW = Recipe("aimed few", mix=0.6, fresh=0.2, border=0.5, twin=0.3, null=0.3, met=0.6, rows=(4, 8))
 # Few values, so that groups are of nearly one size and a NULL or a row more decides which comes first.
 _NARROW = Recipe("aimed narrow", mix=0.6, border=0.15, null=0.35, met=0.6, narrow=3, rows=(5, 18))
@@ -58,7 +58,7 @@ MORE_RECIPES = (
     replace(_NARROW, name="aimed lonelier", rows=(16, 26), leaves=(3, 7)),
     replace(_NARROW, name="aimed lonelier again", rows=(16, 26), leaves=(3, 7)),
 )
-# Where one row answers and only one of the two draws a border, that row has to stand on the wrong side of it.
+# Where one row answers and the two draw their borders otherwise, that row has to stand between them.
 _EDGE = Recipe("aimed edge", mix=0.4, fresh=0.2, border=0.8, null=0.1, met=0.5, rows=(1, 2))
 _EDGES = tuple(replace(_EDGE, name=f"aimed edge {turn}", turn=turn) for turn in range(12))
 _ONE_ROW = words("limit max( min( arg_max( arg_min( first( last(")
@@ -242,7 +242,8 @@ def _aimed(sources: Sequence[Source], gold_sql: str, sql: str) -> _Aimed:
     recipes: tuple[Recipe, ...] = (*RECIPES, *MORE_RECIPES) if named & _ANSWERING else RECIPES
     if "limit" in tokens(sql) and ("limit" in own or any(token.isdecimal() for token in own)):
         recipes = (*recipes, _FULL)
-    if named & _ONE_ROW and any(token[0] in "'$0123456789" for token in apart):
+    columns = {column.name.lower() for one in needed for column in one.table.columns}
+    if named & _ONE_ROW and any(token[0] in "'$0123456789" or token in columns for token in apart):
         recipes = (*recipes, *_EDGES)
     compared_otherwise = any(token[0] in "0123456789<>=!" for token in apart)
     if compared_otherwise and (sizes := group_sizes((gold_sql, sql))):

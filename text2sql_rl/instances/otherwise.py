@@ -13,7 +13,8 @@ from text2sql_rl.records import Table
 from text2sql_rl.sandbox.names import words
 
 _TOKEN = re.compile(
-    r"(\$\w*\$).*?\1|[<>=!]+|'(?:[^']|'')*'|\d[\d.]*(?:e[+-]?\d+)?|[^\W\d]\w*(?:\s*\()?|\|\||[-+*/%]",
+    r"(\$\w*\$).*?\1|[<>=!]+|'(?:[^']|'')*'|\d[\d.]*(?:e[+-]?\d+)?|[^\W\d]\w*(?:\s*\()?|\|\||[-+/%]"
+    r"|\*(?=\s*[\w(])(?!\s*(?:from|exclude|replace)\b)",  # times, not all columns
     re.IGNORECASE | re.DOTALL,
 )
 # Words that change what a statement means; those that only lay it out are no functions where a bracket follows.
