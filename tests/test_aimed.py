@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import random
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from pathlib import Path
-from types import SimpleNamespace
 
 import duckdb
 import pytest
@@ -222,7 +219,7 @@ def test_more_databases_than_are_kept_are_looked_at_together(
     with contextlib.closing(aimed.Aim()) as aim:
         assert aim.told([(twin, prepared, right) for twin in twins], engine) == [None] * 2
         assert len(aim._known) == 1
-        assert {path.name for path in aim._folder.iterdir()} == {one.path.name for one in _reserve(aim)}
+        assert {path.name for path in aim._scratch.path.iterdir()} == {one.path.name for one in _reserve(aim)}
 
 
 def _reserve(aim: aimed.Aim) -> Sequence[Instance]:
@@ -250,14 +247,6 @@ def test_a_gold_that_the_verifier_failed_on_is_run_again(market: Database, engin
     reserve, pair = Reserve(), (market.instances[0], "SELECT count(*) FROM stall")
     assert reserve.golds([pair], Failing(Limits(), sql=pair[1]))[0].unverifiable
     assert not reserve.golds([pair], engine)[0].unverifiable
-
-
-def test_small_shared_memory_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(aimed, "_SHARED_MEMORY", tmp_path)
-    for free, inside in ((64 << 20, False), (1 << 30, True)):
-        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
-        with contextlib.closing(aimed.Aim()) as aim:
-            assert (aim._folder.parent == tmp_path) is inside
 
 
 def test_and_for_or_is_another_statement_and_a_condition_said_twice_is_not() -> None:

@@ -13,15 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import shutil
-import tempfile
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -35,6 +30,7 @@ from text2sql_rl.instances.literals import border_values
 from text2sql_rl.instances.otherwise import says_otherwise, tokens
 from text2sql_rl.instances.recipes import Recipe
 from text2sql_rl.instances.rows import Source, nullable
+from text2sql_rl.instances.scratch import Scratch
 from text2sql_rl.records import Database, Gold, Instance, Outcome, Verdict
 from text2sql_rl.sandbox import Job
 from text2sql_rl.sandbox.names import words
@@ -71,10 +67,6 @@ _BLOCK_ROWS = 160
 # Slow on rows that nobody has, three times as many of them, is not wrong.
 _SLOW = (Outcome.TIMEOUT.value, Outcome.MEMORY.value)
 _ANSWERING = words("avg( count( group having limit max( min( over( sum( except intersect distinct")
-# Files in memory where the system has such a place: a file on disk waits for the disk several times. Reserves of many
-# large databases take some hundred MB, and a container's shared memory is often 64.
-_SHARED_MEMORY = Path("/dev/shm")
-_LEAST_FREE = 512 << 20
 # So many candidates have their files on disk together.
 _AT_ONCE = 32
 _KEPT = 4096
@@ -113,8 +105,7 @@ class Aim:
 
     def __init__(self) -> None:
         # One folder for all files, since a worker is told once which folders it may read.
-        self._folder = Path(tempfile.mkdtemp(prefix="text2sql-rl-", dir=_in_memory()))
-        self._gone = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._scratch = Scratch()
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._reserve = reserve.Reserve()
         self._seen: OrderedDict[tuple[str, str, str], Verdict | None] = OrderedDict()
@@ -122,7 +113,7 @@ class Aim:
     def close(self) -> None:
         """Remove the folder."""
         self._forget(keep=0)
-        self._gone()
+        self._scratch.close()
 
     def told(self, matched: Sequence[tuple[Database, Gold, str]], sandbox: Runs) -> list[Verdict | None]:
         """What tells each candidate from its gold on further rows, or a verifier's fault; None where nothing does.
@@ -161,7 +152,7 @@ class Aim:
         for real, _, _ in doubted:
             known = self._read(real)
             if known.reserve is None:
-                known.reserve = reserve.make_reserve(known.connection, real, known.sources, self._folder)
+                known.reserve = reserve.make_reserve(known.connection, real, known.sources, self._scratch.path)
             made.append(known.reserve)
         pairs = [(one, doubt[1].sql) for doubt, instances in zip(doubted, made, strict=True) for one in instances]
         return self._compared(doubted, made, self._reserve.golds(pairs, sandbox), sandbox)
@@ -202,7 +193,7 @@ class Aim:
                 recipe,
                 aimed.borders,
                 stamp,
-                self._folder,
+                self._scratch.path,
                 aimed.meets,
             )
             for recipe in aimed.recipes
@@ -224,12 +215,6 @@ class Aim:
             known.open_one.close()
             for one in known.reserve or ():
                 one.path.unlink(missing_ok=True)
-
-
-def _in_memory() -> Path | None:
-    """The folder whose files stay in memory; None where there is none, or too little room."""
-    has_room = os.access(_SHARED_MEMORY, os.W_OK) and shutil.disk_usage(_SHARED_MEMORY).free >= _LEAST_FREE
-    return _SHARED_MEMORY if has_room else None
 
 
 def _aimed(sources: Sequence[Source], gold_sql: str, sql: str) -> _Aimed:
