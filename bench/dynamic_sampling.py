@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from measure import Result
+from measure import Result, tell
 
 from text2sql_rl.errors import RunError
 from text2sql_rl.evaluate.predictions import read_rows
@@ -190,4 +190,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tell(main))

@@ -13,7 +13,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from measure import Result
+from measure import Result, tell
 
 from text2sql_rl.errors import RunError
 from text2sql_rl.evaluate.predictions import read_rows
@@ -95,4 +95,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tell(main))
