@@ -69,7 +69,7 @@ def test_a_seed_repeats_and_order_is_kept(policy: Policy) -> None:
 
 def test_a_long_prompt_is_not_asked_and_not_cut(policy: Policy) -> None:
     sampled = policy.sample(prompts("how " * 31, "how"), SlotStyle([]), LIMITS, samples=2, seed=0)
-    told = "not asked: the prompt has 31 tokens, more than sampling.max_prompt_tokens = 30"
+    told = "not asked: the prompt has 31 tokens, more than max_prompt_tokens = 30"
     assert {one.text for one in sampled[0]} == {told}
     assert {(one.raw, one.tokens, one.finish) for one in sampled[0]} == {("", 0, Finish.STOP)}
     assert sampled[1][0].tokens > 0
