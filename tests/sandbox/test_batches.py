@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from tests.sandbox.conftest import build
 from text2sql_rl.records import Execution, Instance, Outcome
 from text2sql_rl.sandbox import Job, Limits, Sandbox
-from text2sql_rl.sandbox import worker as worker_module
-from text2sql_rl.sandbox.limits import ALL_GUARDS, DEFAULT_LIMITS
+from text2sql_rl.sandbox import shelf as shelf_module
+from text2sql_rl.sandbox.engine import open_instances
+from text2sql_rl.sandbox.limits import DEFAULT_LIMITS
 from text2sql_rl.sandbox.process import Process
 
 HONEST = [
@@ -96,16 +97,66 @@ def test_no_jobs_no_executions(sandbox: Sandbox) -> None:
 
 
 def test_more_instances_than_a_worker_keeps_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "_OPEN_INSTANCES", 2)
+    monkeypatch.setattr(shelf_module, "OPEN_INSTANCES", 2)
     paths = [str(build(tmp_path / f"d{n}.duckdb", f"CREATE TABLE t AS SELECT {n} AS n").path) for n in range(3)]
-    with Path(os.devnull).open("wb") as sink:
-        worker = worker_module.Worker(DEFAULT_LIMITS, ALL_GUARDS, sink.fileno())
-        for n in (0, 1, 0, 2, 1, 0, 1):
-            opened = worker._instance(paths[n], "")
-            assert opened.connection.execute("FROM t").fetchall() == [(n,)]
-        assert list(worker._open) == [paths[0], paths[1]]
-        for _, opened in worker._open.values():
-            opened.connection.close()
+    shelf = shelf_module.Shelf(DEFAULT_LIMITS, locked=True)
+    for n in (0, 1, 0, 2, 1, 0, 1):
+        opened = shelf.held(paths[n], "") or shelf.open(paths[n], "", ())
+        assert opened.cursor().execute("FROM t").fetchall() == [(n,)]
+    assert [shelf.held(path, "") is not None for path in paths] == [True, True, False]
+
+
+def made(folder: Path, count: int) -> list[Instance]:
+    """Instances of one database that hold their own number."""
+    names = [(n, folder / f"shop-{n}.duckdb") for n in range(1, count + 1)]
+    made = [(n, build(path, f"CREATE TABLE t AS SELECT {n} AS n")) for n, path in names]
+    return [replace(one, database="shop", index=n, sha256=str(n)) for n, one in made]
+
+
+def test_made_instances_share_an_engine_and_nothing_else(tmp_path: Path) -> None:
+    instances = made(tmp_path, 30)
+    with Sandbox(workers=2) as box:
+        rows = [one.rows for one in box.run([Job(one, "SELECT n FROM t") for one in instances * 2])]
+        assert rows == [((one.index,),) for one in instances * 2]
+        other = instances[1].path.stem
+        for sql in (f'SELECT n FROM "{other}".main.t', f'SELECT n FROM "{other}".t', "SELECT * FROM duckdb_tables()"):
+            assert box.run([Job(instances[0], sql)])[0].outcome in (Outcome.ERROR, Outcome.REFUSED)
+        assert box.run([Job(instances[0], "SELECT n FROM main.t")])[0].rows == ((1,),)
+
+
+def test_made_instances_together_are_as_locked_as_one(tmp_path: Path) -> None:
+    paths = [one.path for one in made(tmp_path, 2)]
+    for opened in open_instances(paths, DEFAULT_LIMITS):
+        for sql in (
+            "CREATE TABLE more(n INTEGER)",
+            "INSERT INTO t VALUES (1)",
+            "SET enable_external_access = true",
+            f"ATTACH '{paths[0]}' AS again",
+            "ATTACH ':memory:' AS own",
+            "SELECT * FROM read_text('/etc/hostname')",
+            "SET lock_configuration = false",
+        ):
+            with pytest.raises(duckdb.Error):
+                opened.cursor().execute(sql)
+
+
+def test_a_broken_file_spoils_only_its_own_jobs(tmp_path: Path) -> None:
+    instances = made(tmp_path, 4)
+    instances[2].path.write_bytes(b"no database")
+    with Sandbox(Limits(timeout_s=5.0)) as box:
+        executions = box.run([Job(one, "SELECT n FROM t") for one in instances])
+    outcomes = [one.outcome for one in executions]
+    assert outcomes == [Outcome.ROWS, Outcome.ROWS, Outcome.FAULT, Outcome.ROWS]
+
+
+def test_other_rows_under_the_same_name_are_opened_anew(tmp_path: Path) -> None:
+    first, second = made(tmp_path, 2)
+    with Sandbox() as box:
+        box.run([Job(first, "SELECT n FROM t"), Job(second, "SELECT n FROM t")])
+        first.path.unlink()
+        again = replace(first, sha256="other", path=build(first.path, "CREATE TABLE t AS SELECT 7 AS n").path)
+        rows = [one.rows for one in box.run([Job(again, "SELECT n FROM t"), Job(second, "SELECT n FROM t")])]
+    assert rows == [((7,),), ((2,),)]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")

@@ -18,18 +18,20 @@ import selectors
 import signal
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from text2sql_rl.records import Execution, Outcome
+from text2sql_rl.records import Execution, Instance, Outcome
 from text2sql_rl.sandbox import wire
 from text2sql_rl.sandbox.limits import Job, Limits
 from text2sql_rl.sandbox.process import Process, Workers
 
 _WINDOW = 4
 _FAILED_STARTS = 3
+# So many made instances of a database are opened at once, whichever of them is asked for.
+_TOGETHER = 24
 # Parent and workers were seen to grow by 0.9 kB a statement, where checking and comparing alone do not grow. Whatever a
 # worker keeps, its end gives back; a new one takes about a second of processor time, so many statements half a minute.
 _LIFETIME = 20_000
@@ -61,6 +63,7 @@ class Batch:
                 self._jobs.append(job)
             self._order.append(numbers[key])
         self._paths = {path: path.resolve() for path in {job.instance.path for job in self._jobs}}
+        self._beside = _side_by_side([job.instance for job in self._jobs], self._paths)
         waiting = []
         for number, job in enumerate(self._jobs):
             if (early := _without_running(job.sql, self._limits)) is not None:
@@ -132,12 +135,15 @@ class Batch:
         if process is None or not self._workers.folders <= process.folders:
             return
         process.alone = False
+        # From both ends, so that two workers do not open the same instances.
+        take = self._waiting.pop if slot % 2 else self._waiting.popleft
         while self._waiting and len(process.jobs) < self._share:
-            self._give(process, self._waiting.popleft())
+            self._give(process, take())
 
     def _give(self, process: Process, number: int) -> None:
         job = self._jobs[number]
-        process.send(number, self._paths[job.instance.path], job.instance.sha256, job.sql)
+        path = self._paths[job.instance.path]
+        process.send(number, path, job.instance.sha256, job.sql, self._beside.get(job.instance.path, ()))
 
     # ---- waiting -------------------------------------------------------------------------------------------
 
@@ -279,6 +285,22 @@ class Batch:
         for number in range(len(self._jobs)):
             self._results.setdefault(number, _fault("no worker process starts"))
         self._workers.end()
+
+
+def _side_by_side(instances: Iterable[Instance], paths: Mapping[Path, Path]) -> dict[Path, Sequence[tuple[str, str]]]:
+    """The paths and hashes to open with each made instance: of its database, in its folder. Real ones are alone."""
+    groups: dict[tuple[str, Path], dict[Path, str]] = {}
+    for one in instances:
+        if one.index:
+            groups.setdefault((one.database, one.path.parent), {})[one.path] = one.sha256
+    beside: dict[Path, Sequence[tuple[str, str]]] = {}
+    for group in groups.values():
+        members = sorted(group)
+        for at in range(0, len(members), _TOGETHER):
+            part = members[at : at + _TOGETHER]
+            stamps = [(str(paths[path]), group[path]) for path in part]
+            beside.update((path, stamps) for path in part)
+    return beside
 
 
 def _without_running(sql: str, limits: Limits) -> Execution | None:

@@ -1,6 +1,6 @@
-"""DuckDB made safe: open an instance locked down, run one statement on it under caps.
+"""DuckDB made safe: open instances locked down, run one statement on one of them under caps.
 
-In: the path of a read-only database file, a statement that the gate has passed. Out: a `Run`: an outcome, and for
+In: the paths of read-only database files, a statement that the gate has passed. Out: a `Run`: an outcome, and for
 ROWS the encoded rows. A statement runs on a cursor of its own, closed after it, so that nothing temporary outlives
 it. Rows are fetched in small batches and counted while they stream.
 
@@ -14,7 +14,7 @@ Not here: the gate, the deadline's clock (worker.py), the process (confine.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,19 +31,28 @@ _REASON_CHARS = 500
 _TYPE_CHARS = 10_000
 _HURT = (duckdb.FatalException, duckdb.InternalException, duckdb.IOException)
 _TABLES = """
-    SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database() AND NOT temporary
+    SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE NOT internal AND NOT temporary
     UNION ALL
-    SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = current_database() AND NOT internal
+    SELECT database_name, schema_name, view_name FROM duckdb_views() WHERE NOT internal AND NOT temporary
 """
-_COLUMNS = "SELECT column_name FROM duckdb_columns() WHERE database_name = current_database() AND NOT internal"
+_COLUMNS = "SELECT DISTINCT database_name, column_name FROM duckdb_columns() WHERE NOT internal"
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open instance and the names it has."""
+    """An open instance and the names it has. Instances that share an engine share its connection."""
 
     connection: duckdb.DuckDBPyConnection
+    catalog: str
     names: Names
+    shares: bool = False
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A fresh cursor on this instance; the caller closes it."""
+        cursor = self.connection.cursor()
+        if self.shares:
+            cursor.execute(f"USE {_quoted(self.catalog)}")
+        return cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,45 +68,61 @@ class Run:
     hurt: bool = False
 
 
-def open_instance(path: Path, limits: Limits, locked: bool = True) -> Opened:
-    """Open a database file read-only and lock it down.
+def open_instances(paths: Sequence[Path], limits: Limits, locked: bool = True) -> list[Opened]:
+    """Open database files read-only in one engine and lock it down.
 
     Args:
-        path: a DuckDB file.
+        paths: DuckDB files, each of another name; at least one.
         limits: memory of the operators; the engine's own clock, which knows no processor time, is set to the end of
             all patience.
         locked: false leaves only read-only and the memory cap (tests of the other layers).
 
     Raises:
-        duckdb.Error: the file is missing or is not a database of this engine version.
+        duckdb.Error: a file is missing or is not a database of this engine version.
     """
     config = ONE_THREAD | {"memory_limit": f"{limits.memory_mb}MB"}
     if locked:
         config |= {
-            "enable_external_access": "false",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
             "python_enable_replacements": "false",
             "temp_directory": "",
         }
-    connection = duckdb.connect(str(path), read_only=True, config=config)
+    # The first is the engine's own database, so that no catalogue is open that could be written.
+    connection = duckdb.connect(str(paths[0]), read_only=True, config=config)
+    catalogs = [str(connection.execute("SELECT current_database()").fetchall()[0][0])]
+    for path in paths[1:]:
+        catalogs.append(path.stem)
+        connection.execute(f"ATTACH '{_escaped(path)}' AS {_quoted(path.stem)} (READ_ONLY)")
     # GLOBAL, because a plain SET holds for this cursor and not for those the statements run on.
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    catalog = connection.execute("SELECT current_database()").fetchall()[0][0]
     tables = connection.execute(_TABLES).fetchall()
     columns = connection.execute(_COLUMNS).fetchall()
     if locked:
+        connection.execute("SET GLOBAL enable_external_access = false")
         connection.execute(f"SET GLOBAL max_execution_time = {round(limits.patience_s * 1000)}")
         connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
         connection.execute("SET lock_configuration = true")
-    names = Names(
+    return [Opened(connection, one, _names(one, tables, columns), len(paths) > 1) for one in catalogs]
+
+
+def _names(catalog: str, tables: Iterable[tuple[str, str, str]], columns: Iterable[tuple[str, str]]) -> Names:
+    own = [(schema.lower(), table.lower()) for home, schema, table in tables if home == catalog]
+    return Names(
         catalog=catalog.lower(),
-        schemas=frozenset({"main"} | {schema.lower() for schema, _ in tables}),
-        tables=frozenset(table.lower() for _, table in tables),
-        columns=frozenset(column.lower() for (column,) in columns),
+        schemas=frozenset({"main"} | {schema for schema, _ in own}),
+        tables=frozenset(table for _, table in own),
+        columns=frozenset(column.lower() for home, column in columns if home == catalog),
     )
-    return Opened(connection, names)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("'", "''")
 
 
 def run_statement(cursor: duckdb.DuckDBPyConnection, sql: str, limits: Limits, expired: Callable[[], bool]) -> Run:

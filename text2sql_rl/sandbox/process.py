@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -103,9 +103,9 @@ class Process:
         self.deadline = time.monotonic() + START_S
         self.write()
 
-    def send(self, number: int, path: Path, sha256: str, sql: str) -> None:
-        """Queue one job."""
-        job = {"n": number, "path": str(path), "sha": sha256, "sql": sql}
+    def send(self, number: int, path: Path, sha256: str, sql: str, beside: Sequence[tuple[str, str]] = ()) -> None:
+        """Queue one job; `beside` are the paths and hashes of instances to open with its own."""
+        job = {"n": number, "path": str(path), "sha": sha256, "sql": sql, "beside": beside}
         self.jobs.append(number)
         self._out += wire.frame(b"J", json.dumps(job).encode())
         if len(self.jobs) == 1 and self.phase != "start":

@@ -5,7 +5,7 @@ on standard output: `H` once ready (the guards that stand), `X` if it cannot wor
 opening an instance, `E` an execution, `F` an instance that does not open. Jobs are run one at a time, in order.
 Between jobs the process keeps open databases and nothing else. It ends when its input ends, or its parent is gone.
 
-Not here: retries, kills, what a death means (batch.py).
+Not here: which databases stay open (shelf.py), retries, kills, what a death means (batch.py).
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from text2sql_rl.sandbox import engine, wire
 from text2sql_rl.sandbox.confine import confine, limit_cpu
 from text2sql_rl.sandbox.gate import Gate, Passage
 from text2sql_rl.sandbox.limits import ONE_THREAD, Guards, Limits
+from text2sql_rl.sandbox.shelf import Shelf
 
-# Opening one takes 20 ms and 4 MB; a step of training asks some tens of databases, each with other rows beside its own.
-_OPEN_INSTANCES = 96
 _PASSAGES = 512
 _TICK_S = 0.01
 _DEPTH = 20_000
@@ -88,7 +87,7 @@ class Worker:
         self._limits, self._guards, self._output = limits, guards, output
         self._gate = Gate(guards.second_look)
         self._watch = _Watch(guards.interrupt)
-        self._open: OrderedDict[str, tuple[str, engine.Opened]] = OrderedDict()
+        self._shelf = Shelf(limits, guards.engine)
         self._passages: OrderedDict[tuple[Any, str], Passage] = OrderedDict()
 
     def start(self) -> None:
@@ -105,7 +104,7 @@ class Worker:
         """Run one job and send what came of it."""
         number = job["n"]
         try:
-            opened = self._instance(job["path"], job["sha"])
+            opened = self._instance(job["path"], job["sha"], job["beside"])
         except (duckdb.Error, MemoryError) as error:
             self.send(b"F", json.dumps({"n": number, "reason": str(error)[:500]}).encode())
             return
@@ -137,7 +136,7 @@ class Worker:
             return passage, engine.Run(outcome, reason=passage.reason, hurt=True)
         if passage.outcome is not Outcome.ROWS:
             return passage, engine.Run(passage.outcome, reason=passage.reason)
-        cursor = opened.connection.cursor()
+        cursor = opened.cursor()
         self._watch.cursor = cursor
         try:
             return passage, engine.run_statement(cursor, sql, self._limits, self._watch.expired)
@@ -157,18 +156,11 @@ class Worker:
                 self._passages.popitem(last=False)
         return self._passages[key]
 
-    def _instance(self, path: str, sha: str) -> engine.Opened:
-        known = self._open.get(path)
-        if known and known[0] == sha:
-            self._open.move_to_end(path)
-            return known[1]
-        if known:
-            self._open.pop(path)[1].connection.close()
+    def _instance(self, path: str, sha: str, beside: list[tuple[str, str]]) -> engine.Opened:
+        if (held := self._shelf.held(path, sha)) is not None:
+            return held
         self.send(b"O", b"")
-        opened = engine.open_instance(Path(path), self._limits, self._guards.engine)
-        self._open[path] = (sha, opened)
-        while len(self._open) > _OPEN_INSTANCES:
-            self._open.popitem(last=False)[1][1].connection.close()
+        opened = self._shelf.open(path, sha, beside)
         self.send(b"G", b"")
         return opened
 
