@@ -194,30 +194,23 @@ def _depth(source: Source, sources: Sequence[Source], seen: frozenset[str] = fro
 def _insert(connection: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Row]) -> None:
     if not rows:
         return
+    target = f"made.main.{quoted(table.name)}"
+    columns = [list(cells) for cells in zip(*rows, strict=True)]
     try:
-        if (made := _as_arrow(rows)) is not None:
-            connection.register("made_rows", made)
-            cells = ", ".join(f'CAST("{at}" AS {_castable(column)})' for at, column in enumerate(table.columns))
-            connection.execute(f"INSERT INTO made.main.{quoted(table.name)} SELECT {cells} FROM made_rows")
+        if all(_of_one_type(cells) for cells in columns):
+            lists = ", ".join(f"unnest(CAST(? AS {_castable(column)}[]))" for column in table.columns)
+            connection.execute(f"INSERT INTO {target} SELECT {lists}", columns)
             return
     except _REFUSED:
         pass  # by one row at least: each is tried on its own
-    finally:
-        connection.unregister("made_rows")
     holder = "(" + ", ".join(f"CAST(? AS {_castable(column)})" for column in table.columns) + ")"
     for row in rows:
-        _insert_one(connection, f"INSERT INTO made.main.{quoted(table.name)} VALUES {holder}", row)
+        _insert_one(connection, f"INSERT INTO {target} VALUES {holder}", row)
 
 
-def _as_arrow(rows: Sequence[Row]) -> Any:
-    """Rows as a table with columns 0, 1, ...; None where Arrow has no type for a column's cells."""
-    import pyarrow as pa  # here, since judging one pair needs no instances and starts in less time without it
-
-    try:
-        columns = [pa.array(cells) for cells in zip(*rows, strict=True)]
-    except (pa.ArrowException, OverflowError):
-        return None
-    return pa.table(columns, names=[str(at) for at in range(len(columns))])
+def _of_one_type(cells: Sequence[Any]) -> bool:
+    """Whether a list of these holds each as it is: the engine would write a number beside a text as text."""
+    return len({type(cell) for cell in cells if cell is not None}) <= 1
 
 
 def _insert_one(connection: duckdb.DuckDBPyConnection, sql: str, row: Row) -> None:

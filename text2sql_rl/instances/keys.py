@@ -26,7 +26,7 @@ class Keys:
     """
 
     groups: tuple[Group, ...]
-    bound: set[int]
+    bound: frozenset[int]
     real: Sequence[Sequence[Any]]
     _used: dict[Group, set[tuple[Any, ...]]] = field(default_factory=dict)
     _cells: dict[Group, set[Any]] = field(default_factory=dict)

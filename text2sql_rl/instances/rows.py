@@ -12,9 +12,10 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from text2sql_rl.instances.copies import copies, names_of
+from text2sql_rl.instances.copies import Copy, copies, names_of
 from text2sql_rl.instances.keys import Keys
 from text2sql_rl.instances.recipes import Recipe
 from text2sql_rl.instances.values import as_met, different, fitting, near, without_one
@@ -26,13 +27,34 @@ Place = tuple[str, str]
 _TRIES = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A table of the real instance: a sample of its rows, and which columns must stay unique (sets of positions)."""
 
     table: Table
     rows: Sequence[Sequence[Any]]
     unique: tuple[tuple[int, ...], ...] = ()
+
+    @cached_property
+    def keys(self) -> frozenset[int]:
+        """Positions of the columns that a key is made of."""
+        return frozenset(at for group in self.unique for at in group)
+
+    @cached_property
+    def bound(self) -> frozenset[int]:
+        """Positions of the columns that refer to another table."""
+        names = {name for key in self.table.foreign_keys for name in key.columns}
+        return frozenset(at for at, column in enumerate(self.table.columns) if column.name in names)
+
+    @cached_property
+    def cells(self) -> list[list[Any]]:
+        """The rows' cells by column."""
+        return [[row[at] for row in self.rows] for at in range(len(self.table.columns))]
+
+    @cached_property
+    def copied(self) -> tuple[Copy, ...]:
+        """Columns that write what another one holds."""
+        return copies(self.table.columns, self.rows, self.keys | self.bound)
 
 
 def nullable(sources: Sequence[Source]) -> frozenset[tuple[str, str]]:
@@ -44,11 +66,10 @@ def nullable(sources: Sequence[Source]) -> frozenset[tuple[str, str]]:
     found = []
     for source in sources:
         says = any(not column.nullable and not column.primary_key for column in source.table.columns)
-        keys = {at for group in source.unique for at in group}
         found += [
             (source.table.name, column.name)
             for at, column in enumerate(source.table.columns)
-            if column.nullable and at not in keys and (says or any(row[at] is None for row in source.rows))
+            if column.nullable and at not in source.keys and (says or any(row[at] is None for row in source.rows))
         ]
     return frozenset(found)
 
@@ -86,10 +107,7 @@ class Maker:
         self._columns[table.name] = {column.name: at for at, column in enumerate(table.columns)}
         if not source.rows:
             return rows
-        bound = {at for key in table.foreign_keys for at in self._positions(table, key.columns)}
-        keys = {at for group in source.unique for at in group}
-        copied = copies(table.columns, source.rows, keys | bound)
-        owned = [[row[at] for row in source.rows] for at in range(len(table.columns))]
+        bound, keys, copied, owned = source.bound, source.keys, source.copied, source.cells
         self._around = [
             self._borders_of((column.name, *names_of(copied, table.columns, at)), owned[at])
             for at, column in enumerate(table.columns)
