@@ -170,6 +170,12 @@ class Grpo(_Part):
     )
     questions_per_step: int = Field(ge=1, description="Groups in one optimiser step.")
     generations: int = Field(ge=2, description="G: candidates a question.")
+    micro_batch: int | None = Field(
+        None,
+        ge=1,
+        description="Completions whose gradients a process works out at once; absent: all of its share of a step. "
+        "Falls: less memory, a little slower.",
+    )
     steps_per_generation: int = Field(1, ge=1, description="Steps on one sampled block. Rises: faster, staler.")
     learning_rate: float = Field(
         gt=0, description="Peak; of Muon for a scratch policy, of AdamW otherwise. Rises: faster, then unstable."
@@ -187,6 +193,14 @@ class Grpo(_Part):
     report_to: tuple[Literal["tensorboard", "trackio", "wandb"], ...] | None = Field(
         None, description="Where curves go beside metrics.jsonl; absent: to tensorboard, where it is installed."
     )
+
+    @field_validator("micro_batch")
+    @classmethod
+    def _divides_a_step(cls, micro_batch: int | None, info: ValidationInfo) -> int | None:
+        step = info.data.get("questions_per_step", 0) * info.data.get("generations", 0)
+        if micro_batch is not None and step % min(micro_batch, step or 1):
+            raise ValueError(f"the {step} completions of a step do not go into parts of {micro_batch}")
+        return micro_batch
 
 
 class Control(_Part):

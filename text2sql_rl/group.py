@@ -46,7 +46,7 @@ _AGGREGATION_WORDS: dict[Aggregation, str] = {
     ),
     "bnpo": (
         "the losses of all tokens of the rollouts that teach, summed and divided by their number, in each process's "
-        "share of a step by itself: every token of a share counts the same"
+        "share of a step (or its micro-batch) by itself: every token of a share counts the same"
     ),
     "dr_grpo": (
         "the losses of all tokens of the rollouts that teach, summed and divided by the number of these rollouts times "

@@ -19,11 +19,11 @@ from trl import GRPOTrainer
 from tests.learn import tiny
 from tests.learn.tiny import LIMITS, FakeDev, Killed, ScriptedJudge, grpo_settings, same, weights
 from text2sql_rl.content import Content
-from text2sql_rl.errors import PolicyError, RunError
+from text2sql_rl.errors import ConfigError, PolicyError, RunError
 from text2sql_rl.group import AdvantageRule, make_group
 from text2sql_rl.judge import Judge
 from text2sql_rl.learn.asking import GroupJudge, Task
-from text2sql_rl.learn.grpo import make_trainer, tasks_needed, train
+from text2sql_rl.learn.grpo import arguments, make_trainer, tasks_needed, train
 from text2sql_rl.learn.trainer import DeclaredGRPOTrainer, Sampled
 from text2sql_rl.learn.watch import DevCheck
 from text2sql_rl.policy.hf import Policy
@@ -372,6 +372,27 @@ def test_metrics_and_log_tell_kl_clipping_and_rewards_by_bucket(
     assert 0 < len(measured) <= len(logged)
     assert all((one.kl is not None) is (one.clip_share is not None) is bool(one.in_loss) for one in logged)
     assert rows[-1]["kl_k3"] > 0
+
+
+@pytest.mark.parametrize("changes", [{"aggregation": "grpo"}, {"aggregation": "dr_grpo"}, {"beta": 0.1}])
+def test_micro_batches_make_the_same_update(
+    content: Content, model_folder: Path, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    steps = {}
+    for size in (None, 2):
+        how = {"mark": tiny.by_chance, "steps": 2, "save_every": 2, "micro_batch": size, **changes}
+        _, stage, _ = run(content, model_folder, tmp_path / str(size), **how)
+        steps[size] = [row for row in stage.metrics() if "loss" in row]
+    assert len(steps[None]) == len(steps[2]) == 2
+    assert all(row["grad_norm"] > 0 for row in steps[None])
+    for whole, parts in zip(steps[None], steps[2], strict=True):
+        assert parts["grad_norm"] == pytest.approx(whole["grad_norm"], rel=1e-4)
+        assert parts["reward"] == whole["reward"]
+
+
+def test_completions_that_do_not_go_into_micro_batches_are_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"grpo\.micro_batch: 8 completions.* parts of 3"):
+        arguments(grpo_settings(micro_batch=3), LIMITS, "unused", 1)
 
 
 def test_a_kl_penalty_is_to_the_policy_it_started_from(content: Content, model_folder: Path, tmp_path: Path) -> None:

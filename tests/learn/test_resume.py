@@ -32,6 +32,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
     "between blocks, before a checkpoint": ({**SETTINGS, "save_every": 4}, {}, 3),
     "in a later epoch": (SETTINGS, {"tasks": 4}, 5),
     "with dynamic sampling": (BLOCKS, {"dynamic": True}, 5),
+    "with micro-batches": ({**BLOCKS, "micro_batch": 2}, {}, 3),
     "with adapters and a reference policy": ({**BLOCKS, "beta": 0.1}, {"lora": True}, 3),
 }
 
@@ -87,7 +88,7 @@ def test_two_ranks_train_alike_and_go_on_after_a_kill(root: Path, model_folder: 
     settings = {**BLOCKS, "beta": 0.1}
     whole = Job(str(root), str(model_folder), str(tmp_path / "whole"), settings, dynamic=True)
     killed = replace(whole, folder=str(tmp_path / "killed"), kill_after=3)
-    batch = {**settings, "advantage": {"scale": "batch", "floor": 0.1}, "aggregation": "grpo"}
+    batch = {**settings, "advantage": {"scale": "batch", "floor": 0.1}, "aggregation": "grpo", "micro_batch": 2}
     plain = replace(whole, folder=str(tmp_path / "plain"), dynamic=False, settings=batch)
     assert torchrun(plain, whole, killed) != 0
     assert (tmp_path / "whole" / "result.json").exists()

@@ -93,7 +93,7 @@ def train(
         steps done, best dev accuracy and its step.
 
     Raises:
-        ConfigError: the groups of a step cannot be shared out to all ranks.
+        ConfigError: the groups of a step cannot be shared out to all ranks, or their completions to micro-batches.
     """
     trainer_folder = stage.path / "trainer"
     rule = AdvantageRule(**settings.advantage.model_dump())
@@ -188,8 +188,10 @@ def save_every(settings: Grpo) -> int:
 def arguments(settings: Grpo, limits: Sampling, folder: str, seed: int, report_to: Sequence[str] = ()) -> GRPOConfig:
     """TRL's settings. TensorBoard is left out of its `report_to`: it would write into a folder that is deleted.
 
+    TRL counts in micro-batches: the parts of a process's share of a step that go through the model one after another.
+
     Raises:
-        ConfigError: the groups of a step cannot be shared out to all ranks.
+        ConfigError: the groups of a step cannot be shared out to all ranks, or their completions to micro-batches.
     """
     if settings.questions_per_step % ranks():
         raise ConfigError(
@@ -197,14 +199,22 @@ def arguments(settings: Grpo, limits: Sampling, folder: str, seed: int, report_t
             field="grpo.questions_per_step",
             fix=f"Set it to a multiple of {ranks()}.",
         )
+    share = settings.questions_per_step // ranks() * settings.generations
+    at_once = min(settings.micro_batch or share, share)
+    if share % at_once:
+        raise ConfigError(
+            f"{share} completions, a process's share of a step, do not go into parts of {at_once}",
+            field="grpo.micro_batch",
+            fix=f"Set it to a divisor of {share}.",
+        )
     cuda = torch.cuda.is_available()
     return GRPOConfig(
         output_dir=folder,
         max_steps=settings.steps,
-        per_device_train_batch_size=settings.questions_per_step // ranks() * settings.generations,
+        per_device_train_batch_size=at_once,
         num_generations=settings.generations,
-        steps_per_generation=settings.steps_per_generation,
-        gradient_accumulation_steps=1,
+        steps_per_generation=settings.steps_per_generation * (share // at_once),
+        gradient_accumulation_steps=share // at_once,
         max_completion_length=limits.max_completion_tokens,
         temperature=limits.temperature,
         top_p=1.0,

@@ -147,9 +147,9 @@ class DeclaredGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             counted = [one and other for one, other in zip(counted, informative, strict=True)]
         teaches = [ok and (self.beta > 0 or value != 0.0) for ok, value in zip(counted, advantages, strict=True)]
         rows = [index for index, keep in enumerate(teaches) if keep]
-        steps = self.args.steps_per_generation
+        parts = self.args.steps_per_generation
         most = max(gather_object([len(rows)]))
-        size = min(len(teaches), max(steps, -(-most // steps) * steps))
+        size = min(len(teaches), max(parts, -(-most // parts) * parts))
         rows += [index for index, keep in enumerate(teaches) if not keep][: size - len(rows)]
         kept, device = take(out, rows), out["completion_ids"].device
         kept["advantages"] = torch.tensor([advantages[row] for row in rows], dtype=torch.float32, device=device)
@@ -181,9 +181,9 @@ class DeclaredGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.model.training and "place" in inputs:
             self._measure(inputs)
             if self.loss_type in ("grpo", "dr_grpo"):
-                # TRL divides by the rows of this share, fillers among them; the rollouts that teach are what counts.
-                of_one_share = self.accelerator.num_processes * self.args.steps_per_generation
-                loss = loss * len(inputs["place"]) * of_one_share / inputs["teaching_rollouts"]
+                # TRL divides by the rows of this part, fillers among them; the rollouts that teach are what counts.
+                parts = self.accelerator.num_processes * self.args.steps_per_generation
+                loss = loss * len(inputs["place"]) * parts / inputs["teaching_rollouts"]
         return loss
 
     def _measure(self, inputs: Block) -> None:
@@ -213,8 +213,8 @@ class DeclaredGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                     in_loss=True, kl=told.get("kl_k3"), clip_share=told.get("clip_share")
                 )
         mine = self._metrics["train"]
-        if self.beta > 0:
-            mine["kl_k3"].append(sum(told["kl_k3"] for _, told in found) / max(1, len(found)))
+        if self.beta > 0 and found:
+            mine["kl_k3"].append(sum(told["kl_k3"] for _, told in found) / len(found))
         for name, value in means(found):
             mine[name].append(value)
         last = (self._step + 1) % self.args.steps_per_generation == 0

@@ -19,7 +19,7 @@ from rich.console import Console
 from text2sql_rl.config import RunConfig
 from text2sql_rl.errors import RunError
 from text2sql_rl.pipeline.children import Child, end_all, tree_rss_mb
-from text2sql_rl.pipeline.stages import ENVIRONMENT, Stage, plan
+from text2sql_rl.pipeline.stages import ENVIRONMENT, STAGES, Stage, plan
 from text2sql_rl.pipeline.watch import Watch, make_watch
 from text2sql_rl.runs import RunFolder
 from text2sql_rl.runs.folder import inherited
@@ -168,8 +168,10 @@ def _require_parent(config: RunConfig, run: RunFolder) -> None:
 def _failure(child: Child) -> RunError:
     if child.exit_code is not None and child.exit_code < 0:
         number = signal.Signals(-child.exit_code)
-        memory = " (out of memory?)" if number == signal.SIGKILL else ""
-        problem = f"stage {child.name} was killed by {number.name}{memory}"
+        problem = f"stage {child.name} was killed by {number.name}"
+        if number == signal.SIGKILL:
+            less = next(stage.less_memory for stage in STAGES if stage.name == child.name)
+            return RunError(f"{problem} (out of memory?)", fix=f"{less} Its log: {child.log}")
     else:
         problem = f"stage {child.name} failed: {child.last_line().removeprefix('error: ').rstrip('.')}"
     return RunError(problem, fix=f"Its log: {child.log}")

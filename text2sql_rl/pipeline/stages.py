@@ -33,8 +33,8 @@ ENVIRONMENT = {
 class Stage:
     """One stage: the stages it reads, the command that runs it, and `module:function` that does the work.
 
-    `source` is what an evaluation evaluates. The order of `STAGES` is the priority: the chain that decides how
-    long a run takes stands first.
+    `source` is what an evaluation evaluates, `lower` the fields of the config that decide how much memory it takes. The
+    order of `STAGES` is the priority: the chain that decides how long a run takes stands first.
     """
 
     name: str
@@ -42,10 +42,17 @@ class Stage:
     command: tuple[str, ...]
     work: str
     source: str = ""
+    lower: str = "sampling.batch"
+
+    @property
+    def less_memory(self) -> str:
+        """What a user can do about a stage that ran out of memory."""
+        return f"Lower {self.lower}, or set policy.gradient_checkpointing for a pretrained policy that trains."
 
 
-def _learn(name: str, *needs: str, command: tuple[str, ...] = ()) -> Stage:
-    return Stage(name=name, needs=needs, command=command or (name,), work=f"text2sql_rl.learn.stages:{name}")
+def _learn(name: str, *needs: str, command: tuple[str, ...] = (), lower: str = "sampling.batch") -> Stage:
+    work = f"text2sql_rl.learn.stages:{name}"
+    return Stage(name=name, needs=needs, command=command or (name,), work=work, lower=lower)
 
 
 def _evaluate(source: str) -> Stage:
@@ -59,13 +66,13 @@ SOURCES = ("base", "sft", "warmup", "grpo", "control")
 _POLICIES = ("base", "sft", "warmup")
 STAGES: tuple[Stage, ...] = (
     _learn("base"),
-    _learn("sft", "base"),
+    _learn("sft", "base", lower="sft.batch"),
     Stage(name="golds", needs=(), command=("golds",), work="text2sql_rl.learn.golds:golds"),
     _learn("difficulty", "sft", "golds"),
-    _learn("warmup", "difficulty"),
+    _learn("warmup", "difficulty", lower="warmup.batch"),
     _learn("difficulty_warm", "warmup", command=("difficulty", "--warm")),
-    _learn("grpo", "difficulty_warm"),
-    _learn("control", "sft"),
+    _learn("grpo", "difficulty_warm", lower="grpo.micro_batch (absent: all of a step), or sampling.max_prompt_tokens"),
+    _learn("control", "sft", lower="sft.batch"),
     *(_evaluate(source) for source in SOURCES),
     Stage(
         name="report",
@@ -136,8 +143,14 @@ def run_stage(stage: Stage, config: RunConfig, run: RunFolder, *, allow_leak: bo
     module, _, function = stage.work.partition(":")
     with folder.guard():
         work = getattr(importlib.import_module(module), function)
-        if stage.source:
-            work(config, run, stage.source, **({"allow_leak": True} if allow_leak else {}))
+        options = {"allow_leak": True} if stage.source and allow_leak else {}
+        try:
+            work(config, run, *([stage.source] if stage.source else []), **options)
+        except RuntimeError as error:  # torch's own kind, or plain where the processor's memory ends
+            if type(error).__name__ != "OutOfMemoryError" and "can't allocate memory" not in str(error):
+                raise
+            problem = f"stage {stage.name} ran out of memory ({str(error).splitlines()[0]})"
+            raise RunError(problem, fix=stage.less_memory) from error
         else:
             work(config, run)
     if is_first_rank() and not folder.is_done():
