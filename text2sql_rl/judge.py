@@ -28,7 +28,7 @@ from text2sql_rl.errors import ConfigError, RunError, SandboxError
 from text2sql_rl.extract import extract
 from text2sql_rl.gold import GoldCache, prepare_golds
 from text2sql_rl.instances import fair
-from text2sql_rl.instances.aimed import Aim
+from text2sql_rl.instances.doubted import Doubts
 from text2sql_rl.records import (
     Candidate,
     Completion,
@@ -65,6 +65,9 @@ class Runner(Protocol):
     def run(self, jobs: Sequence[Job]) -> tuple[Execution, ...]:
         """One execution a job, in order."""
 
+    def allow(self, folders: Iterable[Path]) -> None:
+        """Databases may lie anywhere below these folders."""
+
     def close(self) -> None:
         """End the workers."""
 
@@ -94,6 +97,7 @@ class Judge:
         *,
         sandbox: Runner | None = None,
         cache: Path | None = None,
+        folders: Iterable[Path] = (),
     ) -> None:
         """Open the sandbox.
 
@@ -103,6 +107,7 @@ class Judge:
             workers: sandbox processes; raise it with the processor cores.
             sandbox: another runner instead of a sandbox of its own; closed with the judge.
             cache: a folder where prepared golds are kept for other runs, see `gold.GoldCache`.
+            folders: where databases and their instances lie, see `Sandbox.allow`.
 
         Raises:
             ConfigError: the rule declares another comparison than this judge makes.
@@ -111,12 +116,13 @@ class Judge:
             fix = "Use a rule that declares this comparison, or none"
             raise ConfigError(found[0], file=rule.name, field="comparison", fix=fix)
         self.rule, self.limits = rule, limits or Limits()
-        self._sandbox: Runner = sandbox if sandbox is not None else Sandbox(self.limits, workers)
+        self.sandbox: Runner = sandbox if sandbox is not None else Sandbox(self.limits, workers)
         self._executions: OrderedDict[tuple[str, str], Execution] = OrderedDict()
         self._golds: OrderedDict[tuple[str, str], Gold] = OrderedDict()
         self._kept = GoldCache(cache) if cache is not None else None
         self._recent_faults: list[bool] = []
-        self._aim = Aim()
+        self._doubts = Doubts()
+        self.sandbox.allow((*folders, self._doubts.folder))
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -130,8 +136,8 @@ class Judge:
 
     def close(self) -> None:
         """End the sandbox's workers."""
-        self._sandbox.close()
-        self._aim.close()
+        self.sandbox.close()
+        self._doubts.close()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -213,7 +219,9 @@ class Judge:
         for case in matched:
             _settle(case, verdicts[id(case)])
         doubted = [case for case in matched if case.equivalent and len(case.database.instances) > 1]
-        seen = self._aim.told([(case.database, case.gold, case.candidate.sql or "") for case in doubted], self._sandbox)
+        seen = self._doubts.told(
+            [(case.database, case.gold, case.candidate.sql or "") for case in doubted], self.sandbox
+        )
         for case, told in zip(doubted, seen, strict=True):
             if told is not None and case.verdict is not None:
                 _settle(case, [case.verdict, told])
@@ -250,7 +258,7 @@ class Judge:
         missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in self._golds}
         fresh: dict[tuple[str, str], Gold] = {}
         if missing:
-            fresh.update(zip(missing, prepare_golds(list(missing.values()), self._sandbox, self._kept), strict=True))
+            fresh.update(zip(missing, prepare_golds(list(missing.values()), self.sandbox, self._kept), strict=True))
         golds = [fresh[key] if key in fresh else self._golds[key] for key in keys]
         for key, gold in fresh.items():
             # A gold that failed through the verifier's fault may well run the next time; one that ran out of time
@@ -265,7 +273,7 @@ class Judge:
         known = {key: self._executions[key] for key in keys if key in self._executions}
         missing = {key: job for key, job in zip(keys, jobs, strict=True) if key not in known}
         if missing:
-            fresh = dict(zip(missing, self._sandbox.run(list(missing.values())), strict=True))
+            fresh = dict(zip(missing, self.sandbox.run(list(missing.values())), strict=True))
             known.update(fresh)
         for key, execution in known.items():
             small = len(execution.rows) * len(execution.columns) <= _CACHED_CELLS

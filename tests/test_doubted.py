@@ -16,7 +16,7 @@ import pytest
 
 from text2sql_rl.databases import read_schema
 from text2sql_rl.gold import prepare_golds
-from text2sql_rl.instances import aimed
+from text2sql_rl.instances import doubted
 from text2sql_rl.instances.compared import column_meets, group_sizes, ordering_columns
 from text2sql_rl.instances.keys import Keys
 from text2sql_rl.instances.otherwise import says_otherwise
@@ -92,8 +92,8 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Database:
 
 
 @pytest.fixture(scope="module")
-def aim() -> Iterator[aimed.Aim]:
-    one = aimed.Aim()
+def aim() -> Iterator[doubted.Doubts]:
+    one = doubted.Doubts()
     yield one
     one.close()
 
@@ -181,25 +181,25 @@ def engine() -> Engine:
     return Engine(Limits())
 
 
-def told(aim: aimed.Aim, engine: Engine, market: Database, gold: str, sql: str) -> bool:
+def told(aim: doubted.Doubts, engine: Engine, market: Database, gold: str, sql: str) -> bool:
     prepared = prepare_golds([(market.instances[0], gold)], engine)[0]
     assert not prepared.unverifiable
     return aim.told([(market, prepared, sql)], engine)[0] is not None
 
 
 @pytest.mark.parametrize("kind", LUCKY)
-def test_luck_ends(aim: aimed.Aim, engine: Engine, market: Database, kind: str) -> None:
+def test_luck_ends(aim: doubted.Doubts, engine: Engine, market: Database, kind: str) -> None:
     assert told(aim, engine, market, *LUCKY[kind])
 
 
 @pytest.mark.parametrize(("gold", "right"), RIGHT)
 def test_the_same_said_otherwise_passes(
-    aim: aimed.Aim, engine: Engine, market: Database, gold: str, right: str
+    aim: doubted.Doubts, engine: Engine, market: Database, gold: str, right: str
 ) -> None:
     assert not told(aim, engine, market, gold, right)
 
 
-def test_what_is_told_once_is_not_run_again(aim: aimed.Aim, engine: Engine, market: Database) -> None:
+def test_what_is_told_once_is_not_run_again(aim: doubted.Doubts, engine: Engine, market: Database) -> None:
     gold, sql = LUCKY["NULL left out"]
     assert told(aim, engine, market, gold, sql)
     prepared = prepare_golds([(market.instances[0], gold)], engine)[0]
@@ -212,17 +212,17 @@ def test_what_is_told_once_is_not_run_again(aim: aimed.Aim, engine: Engine, mark
 def test_more_databases_than_are_kept_are_looked_at_together(
     engine: Engine, market: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aimed, "_KEPT_DATABASES", 1)
+    monkeypatch.setattr(doubted, "_KEPT_DATABASES", 1)
     twins = [replace(market, instances=(replace(market.instances[0], sha256=f"twin {at}"),)) for at in range(2)]
     gold, right = RIGHT[4]
     prepared = prepare_golds([(market.instances[0], gold)], engine)[0]
-    with contextlib.closing(aimed.Aim()) as aim:
+    with contextlib.closing(doubted.Doubts()) as aim:
         assert aim.told([(twin, prepared, right) for twin in twins], engine) == [None] * 2
         assert len(aim._known) == 1
         assert {path.name for path in aim._scratch.path.iterdir()} == {one.path.name for one in _reserve(aim)}
 
 
-def _reserve(aim: aimed.Aim) -> Sequence[Instance]:
+def _reserve(aim: doubted.Doubts) -> Sequence[Instance]:
     return [one for known in aim._known.values() for one in known.reserve or ()]
 
 
@@ -237,7 +237,7 @@ class Failing(Engine):
         return Execution(outcome=self.outcome) if job.sql == self.sql else Engine._one(self, job)
 
 
-def test_slow_on_made_rows_is_not_wrong(aim: aimed.Aim, market: Database) -> None:
+def test_slow_on_made_rows_is_not_wrong(aim: doubted.Doubts, market: Database) -> None:
     gold, right = RIGHT[0]
     slow = f"{right} AND id > 0"
     assert not told(aim, Failing(Limits(), sql=slow, outcome=Outcome.TIMEOUT), market, gold, slow)
