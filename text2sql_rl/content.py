@@ -38,6 +38,12 @@ def cache_folder(root: Path | None = None) -> Path:
     return Path(os.environ.get("TEXT2SQL_CACHE") or root / ".cache")
 
 
+def database_folders(root: Path | None = None) -> tuple[Path, ...]:
+    """Where the databases of the content root lie, the built ones and their instances, for `Sandbox.allow`."""
+    root = content_root() if root is None else root
+    return root / "databases", cache_folder(root) / "databases", cache_folder(root) / "instances"
+
+
 def open_store(root: Path | None = None) -> DatabaseStore:
     """The databases of the content root; built files lie in the cache folder."""
     root = content_root() if root is None else root

@@ -129,7 +129,7 @@ def score(
     rule: Annotated[
         str, typer.Option(metavar="RULE", help="A rule of rewards/rules; it decides rewards, not what is right.")
     ] = "bound-v1",
-    workers: Annotated[int, typer.Option(metavar="N", min=1, help="Sandbox processes.")] = 1,
+    workers: Annotated[int, typer.Option(metavar="N", min=1, help="Sandbox processes.")] = min(2, os.cpu_count() or 1),
     limit: Annotated[int, typer.Option(metavar="N", min=0, help="Only N questions, from all databases; 0 = all.")] = 0,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of sampling, instances, intervals and votes.")] = 0,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a JUnit file as well.")] = None,

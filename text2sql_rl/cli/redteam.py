@@ -64,7 +64,7 @@ def redteam(
     from rich.console import Console
     from rich.progress import Progress
 
-    from text2sql_rl.content import cache_folder, open_store
+    from text2sql_rl.content import cache_folder, database_folders, open_store
     from text2sql_rl.judge import Judge
     from text2sql_rl.redteam.any_reward import AnyReward
     from text2sql_rl.redteam.attacks import load_corpus
@@ -85,7 +85,7 @@ def redteam(
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(console=screen, transient=True, disable=not screen.is_terminal))
         sandbox = stack.enter_context(Sandbox())
-        judge = Judge(judged_by, sandbox=sandbox, cache=cache_folder())
+        judge = Judge(judged_by, sandbox=sandbox, cache=cache_folder(), folders=database_folders())
         pays: RulePays | AnyReward = RulePays(judge)
         name, sha256, bound = judged_by.name, judged_by.sha256, float(judged_by.binding.shaping_at_most)
         if reward:

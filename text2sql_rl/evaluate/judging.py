@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from text2sql_rl.content import database_folders
 from text2sql_rl.evaluate.published import is_ordered, set_match, suite_match, without_distinct
 from text2sql_rl.evaluate.vote import result_key
-from text2sql_rl.judge import Judge
+from text2sql_rl.judge import Judge, Runner
 from text2sql_rl.records import Completion, Database, Execution, Instance, Outcome, Question, Rollout
-from text2sql_rl.sandbox import Job, Limits, Sandbox
+from text2sql_rl.sandbox import Job, Limits
 from text2sql_rl.scoring import Rule
 
 _KEPT_EXECUTIONS = 20_000
@@ -70,9 +71,9 @@ class Judging(Protocol):
 
 @contextmanager
 def open_judging(rule: Rule, limits: Limits, workers: int, cache: Path) -> Iterator[MarkingJudge]:
-    """A judge with marks, and its sandbox; both end with the block."""
-    with Sandbox(limits, workers) as sandbox:
-        yield MarkingJudge(Judge(rule, limits, sandbox=sandbox, cache=cache / "golds"), sandbox)
+    """A judge with marks, which ends with the block."""
+    with Judge(rule, limits, workers, cache=cache / "golds", folders=database_folders()) as judge:
+        yield MarkingJudge(judge, judge.sandbox)
 
 
 class MarkingJudge:
@@ -83,7 +84,7 @@ class MarkingJudge:
         sandbox: runs what the published rules need and the judge did not run.
     """
 
-    def __init__(self, judge: Judge, sandbox: Sandbox) -> None:
+    def __init__(self, judge: Judge, sandbox: Runner) -> None:
         self._judge, self.sandbox = judge, sandbox
         self._known: OrderedDict[tuple[str, str], Execution] = OrderedDict()
 

@@ -117,6 +117,7 @@ def import_questions(
     with Sandbox(PROOF_LIMITS) as sandbox:
         for name, items in by_database.items():
             started(name, len(asked))
+            sandbox.allow([out])  # with the first database there is such a folder
             try:
                 proofs.update(_prove(name, items, source, out, sandbox))
                 used += 1

@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 
 from text2sql_rl.config import Lora, PretrainedPolicy, RunConfig, ScratchPolicy
-from text2sql_rl.content import Content, cache_folder
+from text2sql_rl.content import Content, cache_folder, database_folders
 from text2sql_rl.errors import ConfigError
 from text2sql_rl.instances.store import instances_sha256
 from text2sql_rl.judge import Judge
@@ -44,7 +44,8 @@ def refuse_misfit(config: RunConfig) -> None:
 def open_judge(config: RunConfig) -> Judge:
     """The judge that the config names; prepared golds are kept between stages and runs."""
     limits = Limits(timeout_s=config.judge.timeout_s, memory_mb=config.judge.memory_mb)
-    return Judge(load_rule(config.judge.rule), limits, config.judge.workers, cache=cache_folder() / "golds")
+    rule, folders = load_rule(config.judge.rule), database_folders()
+    return Judge(rule, limits, config.judge.workers, cache=cache_folder() / "golds", folders=folders)
 
 
 def to_measure(config: RunConfig, content: Content) -> list[tuple[Question, Database]]:

@@ -74,7 +74,7 @@ class Batch:
         waiting.sort(key=lambda number: str(self._jobs[number].instance.path))
         self._waiting = deque(waiting)
         self._share = max(1, min(_WINDOW, -(-len(waiting) // len(workers.slots))))
-        workers.folders |= {path.parent for path in self._paths.values()}
+        workers.allow({path.parent for path in self._paths.values()})
 
     def executions(self) -> tuple[Execution, ...]:
         """One execution a job given, in their order; after `run`."""

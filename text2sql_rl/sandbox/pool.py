@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 
 from text2sql_rl.errors import SandboxError
@@ -62,6 +63,14 @@ class Sandbox:
         with self._lock:
             self._closed = True
             self._finalizer()
+
+    def allow(self, folders: Iterable[Path]) -> None:
+        """Let the workers read databases anywhere below these folders, as far as they exist.
+
+        A worker is told once what it may read: the folder of a database that lies nowhere in these costs a new one.
+        """
+        with self._lock:
+            self._workers.allow(folder.resolve() for folder in folders if folder.is_dir())
 
     def run(self, jobs: Sequence[Job]) -> tuple[Execution, ...]:
         """Run every job and return its execution, in the same order.

@@ -209,6 +209,11 @@ class Workers:
         self.slots: list[Process | None] = [None] * count
         self.slots[:] = [self.spawn() for _ in range(count)]
 
+    def allow(self, folders: Iterable[Path]) -> None:
+        """Let the workers read below these folders as well; one that was told others is replaced when it is idle."""
+        new = {one for one in folders if not any(one.is_relative_to(known) for known in self.folders)}
+        self.folders |= new
+
     def spawn(self) -> Process | None:
         """A new worker, or None where the system starts no process."""
         try:

@@ -13,7 +13,7 @@ from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
 from text2sql_rl.config import content_root
-from text2sql_rl.content import Content, cache_folder, open_content
+from text2sql_rl.content import Content, cache_folder, database_folders, open_content
 from text2sql_rl.errors import DataError, SandboxError, Text2SqlError
 from text2sql_rl.explain import evidence
 from text2sql_rl.instances import fair
@@ -60,7 +60,7 @@ class Playground:
         self._content = content
         self._known = {one.id: one for role in content.questions.roles() for one in content.questions.role(role)}
         self._others = _other_rules(self.rule)
-        self._judge = Judge(self.rule, self.limits, cache=cache_folder() / "golds")
+        self._judge = Judge(self.rule, self.limits, cache=cache_folder() / "golds", folders=database_folders())
         # The judge is used by one thread at a time, and always by the same one.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._room = BoundedSemaphore(_MOST_WAITING)

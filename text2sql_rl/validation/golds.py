@@ -55,6 +55,8 @@ def validate(
     findings: list[Finding] = []
     seen: set[str] = set()
     with Sandbox(Limits()) as sandbox:
+        store = material.store
+        sandbox.allow((store.root, store.cache))
         examiner = _Examiner(sandbox, Judge(rule, sandbox=sandbox, cache=cache), rule, _Counts(cache))
         for start in range(0, len(material.questions), _AT_ONCE):
             some = material.questions[start : start + _AT_ONCE]
