@@ -35,6 +35,7 @@ CREATE TABLE trader(id INTEGER PRIMARY KEY, name VARCHAR NOT NULL, town VARCHAR,
 CREATE TABLE sale(id INTEGER PRIMARY KEY, trader_id INTEGER NOT NULL REFERENCES trader(id), goods VARCHAR NOT NULL,
                   price INTEGER, paid_on DATE NOT NULL);
 CREATE TABLE stall(code VARCHAR NOT NULL, holder VARCHAR NOT NULL, street VARCHAR NOT NULL);
+CREATE TABLE badge(bearer VARCHAR NOT NULL, colour VARCHAR NOT NULL);
 """
 
 
@@ -85,6 +86,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Database:
             connection.execute("INSERT INTO sale VALUES (?, ?, ?, ?, DATE '2020-01-01' + ?)", values)
         for at in range(1, 16):
             connection.execute("INSERT INTO stall VALUES (?, ?, ?)", [f"S{at}", f" Anstey {at}", draw.choice(TOWNS)])
+        connection.execute("INSERT INTO badge SELECT CAST(1 + n % 9 AS VARCHAR), 'red' FROM range(20) AS _(n)")
         connection.execute("UPDATE trader SET town = NULL WHERE id = 2")
         connection.execute("UPDATE sale SET price = NULL WHERE id = 7")
     real = Instance(database="market", index=0, path=path, sha256="market")
@@ -104,6 +106,14 @@ LUCKY = {
     "a limit that fits": (
         f"SELECT sale.goods {JOINED} WHERE trader.guild = 'dyer'",
         f"SELECT sale.goods {JOINED} WHERE trader.guild = 'dyer' LIMIT 90",
+    ),
+    "a limit on groups joined through text": (
+        "SELECT name, count(*) FROM badge JOIN trader ON trader.id = TRY_CAST(badge.bearer AS INTEGER) GROUP BY name",
+        "SELECT name, count(*) FROM badge JOIN trader ON trader.id = badge.bearer GROUP BY name LIMIT 9",
+    ),
+    "one of equal rows kept, and another one first": (
+        "SELECT town FROM trader ORDER BY since LIMIT 1",
+        "SELECT DISTINCT town FROM trader ORDER BY since LIMIT 1",
     ),
     "a limit on different values": (
         "SELECT DISTINCT name FROM trader WHERE town = 'Bath'",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from text2sql_rl.records import Instance
 from text2sql_rl.sandbox.names import words
 
 # Raise it when other rows would be made from the same inputs.
-VERSION = 5
+VERSION = 6
 _FEW = Recipe("aimed few", mix=0.6, fresh=0.2, border=0.5, twin=0.3, null=0.3, met=0.6, rows=(4, 8))
 # Few values, so that groups are of nearly one size and a NULL or a row more decides which comes first.
 _NARROW = Recipe("aimed narrow", mix=0.6, border=0.15, null=0.35, met=0.6, narrow=3, rows=(5, 18))
@@ -51,7 +51,11 @@ _ONE_ROW = words("limit max( min( arg_max( arg_min( first( last(")
 # So often NULL is only what one of the two reads and the other does not, where there is such a column.
 _OFTEN = 0.6
 # Many different rows that meet the gold's conditions: more than a limit of the candidate's own lets through.
-_FULL = Recipe("aimed full", mix=0.3, fresh=0.5, border=0.8, null=0.05, met=0.5, rows=(150, 200), leaves=(120, 160))
+_FULL = Recipe("aimed full", mix=0.3, fresh=0.5, border=0.8, null=0.05, met=0.5, rows=(150, 200))
+_FULL_ROWS, _MOST_ROWS = 120, 600
+_LIMIT = re.compile(r"\blimit\s+(\d{1,4})\b", re.IGNORECASE)
+# Rows alike but for what sorts them: DISTINCT keeps one of them, at its place or at another's.
+_TWINS = Recipe("aimed twins", mix=0.6, fresh=0.3, border=0.3, twin=0.5, null=0.1, met=0.5, apart=True, rows=(24, 36))
 _BLOCKS = Recipe("aimed blocks", mix=0.5, border=0.3, null=0.1, met=0.5, rows=(12, 16))
 _BLOCK_ROWS = 160
 _ANSWERING = words("avg( count( group having limit max( min( over( sum( except intersect distinct")
@@ -70,7 +74,7 @@ class Aimed:
         """All that the rows depend on beside the recipe, as one text."""
         read = [one.table.name for one in self.sources if one.rows]
         parts = [sorted(self.borders.items()), sorted(self.meets.items())]
-        parts += [[one.name, sorted(one.nulls), sorted(one.wide), one.blocks] for one in self.recipes]
+        parts += [[one.name, sorted(one.nulls), sorted(one.wide), one.blocks, one.leaves] for one in self.recipes]
         return json.dumps(["aimed", VERSION, duckdb.__version__, real.sha256, gold_sql, read, repr(parts)])
 
 
@@ -90,21 +94,24 @@ def aim(sources: Sequence[Source], gold_sql: str, sql: str) -> Aimed:
     borders |= {name: (*borders.get(name, ()), 0) for name in _numbers(needed) & own}
     recipes: tuple[Recipe, ...] = (*RECIPES, *MORE_RECIPES) if named & _ANSWERING else RECIPES
     if "limit" in tokens(sql) and ("limit" in own or any(token.isdecimal() for token in own)):
-        recipes = (*recipes, _FULL)
+        rows = max(_FULL_ROWS, min(_MOST_ROWS, 6 * max(map(int, _LIMIT.findall(sql)), default=0)))
+        recipes = (*recipes, replace(_FULL, leaves=(rows, rows + _FULL_ROWS // 3)))
     columns = {column.name.lower() for one in needed for column in one.table.columns}
     if named & _ONE_ROW and any(token[0] in "'$0123456789" or token in columns for token in apart):
         recipes = (*recipes, *_EDGES)
+    nulls, wide = _emptied(needed, named), ordering_columns((gold_sql, sql))
+    if wide and "distinct" in apart:
+        recipes = (*recipes, *(replace(_TWINS, name=f"aimed twins {turn}") for turn in range(3)))
     compared_otherwise = any(token[0] in "0123456789<>=!" for token in apart)
     if compared_otherwise and (sizes := group_sizes((gold_sql, sql))):
         times = max(1, min(4, _BLOCK_ROWS // sum(sizes)))
         rows = times * sum(sizes)
         blocks = replace(_BLOCKS, blocks=sizes, rows=(rows, rows))
         recipes = (*recipes, blocks, replace(blocks, name="aimed blocks again"))
-    nulls, wide = _emptied(needed, named), ordering_columns((gold_sql, sql))
     nulls_apart = _emptied(needed, apart) or nulls
     recipes = tuple(replace(one, nulls=nulls_apart if one.null >= _OFTEN else nulls, wide=wide) for one in recipes)
     meets = column_meets((gold_sql, sql), [one.table for one in needed])
-    return Aimed(needed, borders, meets, recipes)
+    return Aimed(_in_order(needed, meets), borders, meets, recipes)
 
 
 def _read_by(named: Iterable[str], sources: Sequence[Source]) -> tuple[Source, ...]:
@@ -113,6 +120,32 @@ def _read_by(named: Iterable[str], sources: Sequence[Source]) -> tuple[Source, .
     while more := {key.table for one in sources if one.table.name in needed for key in one.table.foreign_keys} - needed:
         needed |= more
     return tuple(one if one.table.name in needed else replace(one, rows=()) for one in sources)
+
+
+def _in_order(sources: Sequence[Source], meets: Mapping[Place, Sequence[Place]]) -> tuple[Source, ...]:
+    """Parents first, as before, and then the keys that columns are compared with: what comes later can meet them."""
+    keys = {
+        (one.table.name.lower(), one.table.columns[group[0]].name.lower())
+        for one in sources
+        for group in one.unique
+        if len(group) == 1
+    }
+    met: dict[str, set[str]] = {}
+    for (table, column), others in meets.items():
+        if (table, column) not in keys:
+            met.setdefault(table, set()).update(
+                owner for owner, key in others if (owner, key) in keys and owner != table
+            )
+    left, placed = list(sources), list[Source]()
+    while left:
+        waiting = {one.table.name for one in left}
+        free = [one for one in left if not {key.table for key in one.table.foreign_keys} & (waiting - {one.table.name})]
+        free = free or left
+        lower = {name.lower() for name in waiting}
+        best = next((one for one in free if not met.get(one.table.name.lower(), set()) & lower), free[0])
+        left.remove(best)
+        placed.append(best)
+    return tuple(placed)
 
 
 def _numbers(sources: Sequence[Source]) -> frozenset[str]:

@@ -25,7 +25,8 @@ class Recipe:
     blocks of twins: so many rows each, in turn.
 
     `lacks` is the turn of the value that a column of three or more does without, unless a gold speaks of it; -1 keeps
-    all. `narrow` leaves a column that many of its values (0: all), unless its name in small letters is in `wide`.
+    all. `narrow` leaves a column that many of its values (0: all), unless its name in small letters is in `wide`; with
+    `apart` a twin has values of its own in these.
     `turn` is the border that a column begins with; -1 draws it. `whole` gives a row whose key is made of references
     other parents rather than leaving it out.
     """
@@ -45,6 +46,7 @@ class Recipe:
     lacks: int = -1
     narrow: int = 0
     wide: frozenset[str] = frozenset()
+    apart: bool = False
     blocks: tuple[int, ...] = ()
     met: float = 0.0
     turn: int = -1

@@ -129,7 +129,7 @@ class Maker:
             for at, column in enumerate(table.columns):
                 if at in keys - bound:
                     row[at] = self._meet(table, column, self._border(column, at, row[at]), owned[at])
-                elif twin:
+                elif twin and not (self.recipe.apart and column.name.lower() in self.recipe.wide):
                     continue
                 elif at in bound:
                     row[at] = self._emptied(table, column, row[at])
