@@ -1,7 +1,7 @@
 """The real command line with stages that train nothing: what a pipeline test starts as its children.
 
-$FAKE_STAGES is a JSON object of stage -> behaviour: "fail" (a user's error), "crash" (a bug), "wait" (until a file
-`go` lies in the run folder), "hang" (ignores SIGTERM), "kill" (SIGKILLs itself), "silent" (ends without a result);
+$FAKE_STAGES is a JSON object of stage -> behaviour: "fail" (a user's error), "crash" (a bug), "memory" (ran out of it),
+"wait" (until a file `go` lies in the run folder), "hang" (ignores SIGTERM), "kill" (SIGKILLs itself), "silent" (ends without a result);
 stages not named take no time. Each stage adds `+name` and `-name` lines to order.txt of the run folder.
 """
 
@@ -39,6 +39,8 @@ def act(name: str, config: RunConfig, run: RunFolder) -> None:
         raise DataError("row 7 has no gold", file="data/train/rl.jsonl", field="gold_sql", fix="Add it.")
     if behaviour == "crash":
         raise ZeroDivisionError("a bug")
+    if behaviour == "memory":
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes\nC++ frames")
     if behaviour == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if behaviour == "silent":

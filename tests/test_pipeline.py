@@ -195,7 +195,8 @@ def test_a_failing_stage_stops_the_run_with_its_own_words_and_its_log(
     ("behaviour", "words"),
     [
         ("crash", "stage base failed: ZeroDivisionError: a bug"),
-        ("kill", "stage base was killed by SIGKILL"),
+        ("kill", "stage base was killed by SIGKILL (out of memory?). Lower sampling.batch, or set"),
+        ("memory", "stage base failed: stage base ran out of memory (DefaultCPUAllocator: can't allocate memory:"),
         ("silent", "stage base failed: stage base ended without a result"),
     ],
 )

@@ -151,8 +151,6 @@ def run_stage(stage: Stage, config: RunConfig, run: RunFolder, *, allow_leak: bo
                 raise
             problem = f"stage {stage.name} ran out of memory ({str(error).splitlines()[0]})"
             raise RunError(problem, fix=stage.less_memory) from error
-        else:
-            work(config, run)
     if is_first_rank() and not folder.is_done():
         raise RunError(f"stage {stage.name} ended without a result", file=folder.path, fix="See its log.")
     return True
