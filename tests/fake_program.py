@@ -1,7 +1,8 @@
 """The real command line with stages that train nothing: what a pipeline test starts as its children.
 
 $FAKE_STAGES is a JSON object of stage -> behaviour: "fail" (a user's error), "crash" (a bug), "memory" (ran out of it),
-"wait" (until a file `go` lies in the run folder), "hang" (ignores SIGTERM), "kill" (SIGKILLs itself), "silent" (ends without a result);
+"wait" (until a file `go` lies in the run folder), "hang" (ignores SIGTERM), "kill" (SIGKILLs itself), "silent" (ends
+without a result);
 stages not named take no time. Each stage adds `+name` and `-name` lines to order.txt of the run folder.
 """
 
