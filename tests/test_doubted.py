@@ -115,6 +115,14 @@ LUCKY = {
         "SELECT town FROM trader ORDER BY since LIMIT 1",
         "SELECT DISTINCT town FROM trader ORDER BY since LIMIT 1",
     ),
+    "one of two conditions that the same group meets": (
+        "SELECT town FROM trader WHERE wage < 130 INTERSECT SELECT town FROM trader WHERE wage > 200",
+        "SELECT town FROM trader WHERE wage <= 130 INTERSECT SELECT town FROM trader WHERE wage > 200",
+    ),
+    "a value of its own for one row": (
+        "SELECT wage FROM trader WHERE name IN ('Anstey 1', 'Bower 2')",
+        "SELECT CASE WHEN id = 1 THEN 107 ELSE wage END FROM trader WHERE name IN ('Anstey 1', 'Bower 2')",
+    ),
     "a limit on different values": (
         "SELECT DISTINCT name FROM trader WHERE town = 'Bath'",
         "SELECT DISTINCT name FROM trader WHERE town = 'Bath' LIMIT 24",

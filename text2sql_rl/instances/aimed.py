@@ -48,6 +48,10 @@ MORE_RECIPES = (
 _EDGE = Recipe("aimed edge", mix=0.4, fresh=0.2, border=0.8, null=0.1, met=0.5, rows=(1, 2))
 _EDGES = tuple(replace(_EDGE, name=f"aimed edge {turn}", turn=turn) for turn in range(12))
 _ONE_ROW = words("limit max( min( arg_max( arg_min( first( last(")
+# Many groups of one to three rows on all sides of the borders: what a set operation or a group then holds, or not.
+_CROWD = Recipe("aimed crowd", mix=0.5, fresh=0.6, border=0.7, tie=0.4, null=0.15, met=0.5, rows=(60, 90))
+_CROWDS = tuple(replace(_CROWD, name=f"aimed crowd {number}") for number in range(4))
+_SETS = words("intersect except distinct group having in exists")
 # So often NULL is only what one of the two reads and the other does not, where there is such a column.
 _OFTEN = 0.6
 # Many different rows that meet the gold's conditions: more than a limit of the candidate's own lets through.
@@ -92,17 +96,20 @@ def aim(sources: Sequence[Source], gold_sql: str, sql: str) -> Aimed:
     # As a condition, 0 is false.
     borders = border_values((gold_sql, sql), finer=True)
     borders |= {name: (*borders.get(name, ()), 0) for name in _numbers(needed) & own}
-    recipes: tuple[Recipe, ...] = (*RECIPES, *MORE_RECIPES) if named & _ANSWERING else RECIPES
+    literals = any(token[0] in "'$0123456789" for token in apart)
+    recipes: tuple[Recipe, ...] = (*RECIPES, *MORE_RECIPES) if literals or named & _ANSWERING else RECIPES
     if "limit" in tokens(sql) and ("limit" in own or any(token.isdecimal() for token in own)):
         rows = max(_FULL_ROWS, min(_MOST_ROWS, 6 * max(map(int, _LIMIT.findall(sql)), default=0)))
         recipes = (*recipes, replace(_FULL, leaves=(rows, rows + _FULL_ROWS // 3)))
     columns = {column.name.lower() for one in needed for column in one.table.columns}
-    if named & _ONE_ROW and any(token[0] in "'$0123456789" or token in columns for token in apart):
+    if literals or (named & _ONE_ROW and apart & columns):
         recipes = (*recipes, *_EDGES)
     nulls, wide = _emptied(needed, named), ordering_columns((gold_sql, sql))
     if wide and "distinct" in apart:
         recipes = (*recipes, *(replace(_TWINS, name=f"aimed twins {turn}") for turn in range(3)))
     compared_otherwise = any(token[0] in "0123456789<>=!" for token in apart)
+    if (compared_otherwise or "null" in apart) and named & _SETS:
+        recipes = (*recipes, *_CROWDS)
     if compared_otherwise and (sizes := group_sizes((gold_sql, sql))):
         times = max(1, min(4, _BLOCK_ROWS // sum(sizes)))
         rows = times * sum(sizes)

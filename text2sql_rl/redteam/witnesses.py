@@ -48,7 +48,7 @@ class Witnesses:
         for _, rollout in accepted:
             executions = [next(ran) for _ in self._others]
             differences = [next(differ) for _ in where]
-            told.append(self._luck(executions) or self._dispute(rollout, differences))
+            told.append(self._luck(executions) or self._dispute(rollout, executions, differences))
         return told
 
     def _luck(self, executions: Sequence[Execution]) -> tuple[str, str] | None:
@@ -58,8 +58,12 @@ class Witnesses:
                 return "lucky", f"on a witness: {verdict.words}"
         return None
 
-    def _dispute(self, rollout: Rollout, differences: Sequence[Execution]) -> tuple[str, str] | None:
+    def _dispute(
+        self, rollout: Rollout, executions: Sequence[Execution], differences: Sequence[Execution]
+    ) -> tuple[str, str] | None:
         flags = set(rollout.verdict.flags) if rollout.verdict else set()
+        # On the real rows there may be none to show that columns stand in another order.
+        flags |= {flag for pair in zip(self._targets, executions, strict=True) for flag in compare(*pair).flags}
         floats = {"FLOAT", "DOUBLE", "INTERVAL"} & {
             *self._gold.execution.types,
             *(rollout.execution or self._gold.execution).types,
