@@ -31,7 +31,15 @@ OLD_NAMES = "ignore:`gradient_checkpointing_(en|dis)able` is deprecated:FutureWa
 pytestmark = [*tiny.THIRD_PARTY, pytest.mark.filterwarnings(OLD_NAMES)]
 SIZES = ("0.5b", "1.5b", "7b")
 # What a machine of eight GPUs may do otherwise than one GPU.
-OF_THE_MACHINE = {"name", "note", "policy.dtype", "policy.attention", "sampling.batch", "grpo.questions_per_step"}
+OF_THE_MACHINE = {
+    "name",
+    "note",
+    "policy.dtype",
+    "policy.attention",
+    "sampling.batch",
+    "grpo.questions_per_step",
+    "grpo.micro_batch",
+}
 # Few and small steps, on a machine without a GPU; everything else is as shipped.
 SMALL = (
     "sampling.max_completion_tokens=8",
