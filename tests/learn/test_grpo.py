@@ -390,9 +390,14 @@ def test_micro_batches_make_the_same_update(
         assert parts["reward"] == whole["reward"]
 
 
-def test_completions_that_do_not_go_into_micro_batches_are_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"grpo\.micro_batch: 8 completions.* parts of 3"):
-        arguments(grpo_settings(micro_batch=3), LIMITS, "unused", 1)
+def test_completions_that_do_not_go_into_micro_batches_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="the 8 completions of a step do not go into parts of 3"):
+        grpo_settings(micro_batch=3)
+    settings = grpo_settings(questions_per_step=6, micro_batch=8)
+    assert arguments(settings, LIMITS, "unused", 1).gradient_accumulation_steps == 3
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match=r"grpo\.micro_batch: 12 completions.* parts of 8"):
+        arguments(settings, LIMITS, "unused", 1)
 
 
 def test_a_kl_penalty_is_to_the_policy_it_started_from(content: Content, model_folder: Path, tmp_path: Path) -> None:
