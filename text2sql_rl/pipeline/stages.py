@@ -67,7 +67,7 @@ _POLICIES = ("base", "sft", "warmup")
 STAGES: tuple[Stage, ...] = (
     _learn("base"),
     _learn("sft", "base", lower="sft.batch"),
-    _learn("golds", lower="judge.memory_mb"),
+    Stage(name="golds", needs=(), command=("golds",), work="text2sql_rl.learn.golds:golds", lower="judge.memory_mb"),
     _learn("difficulty", "sft", "golds"),
     _learn("warmup", "difficulty", lower="warmup.batch"),
     _learn("difficulty_warm", "warmup", command=("difficulty", "--warm")),
